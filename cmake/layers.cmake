@@ -1,0 +1,36 @@
+# taper_layer(name deps...): static library taper_<name> of src/<name>/**.cpp, main files excluded.
+function(taper_layer name)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "main\\.cpp$")
+  if(sources)
+    add_library(taper_${name} STATIC ${sources})
+    target_include_directories(taper_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+    target_link_libraries(taper_${name} PUBLIC ${ARGN})
+  else()
+    add_library(taper_${name} INTERFACE)
+    target_include_directories(taper_${name} INTERFACE ${CMAKE_SOURCE_DIR}/src)
+    target_link_libraries(taper_${name} INTERFACE ${ARGN})
+  endif()
+endfunction()
+
+function(taper_executable name main layer)
+  if(EXISTS ${CMAKE_SOURCE_DIR}/${main})
+    add_executable(${name} ${main})
+    target_link_libraries(${name} PRIVATE ${layer})
+  endif()
+endfunction()
+
+# taper_tests(layer): one test program <layer>_tests of tests/<layer>/**_test.cpp.
+function(taper_tests name)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${name}/*_test.cpp)
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(${name}_tests ${sources})
+  target_include_directories(${name}_tests PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_link_libraries(${name}_tests PRIVATE taper_${name} GTest::gtest GTest::gmock
+                                              GTest::gtest_main)
+  target_compile_definitions(${name}_tests PRIVATE
+    TAPER_SOURCE_DIR="${CMAKE_SOURCE_DIR}" TAPER_BIN_DIR="${CMAKE_BINARY_DIR}/bin")
+  gtest_discover_tests(${name}_tests DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 900)
+endfunction()
