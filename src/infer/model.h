@@ -1,0 +1,89 @@
+// A model's weights in memory, ready to run: what a checkpoint says, in fp32, immutable.
+//
+// fp32 tensors are used where the memory map holds them; other types are converted once, at
+// loading. A norm runs in one of these forms (method.md, section 1), decided here and nowhere else:
+//   plain     y = h / r * gamma                                          also a tapered norm at g
+//   == 1 tapered   y = g * h / r * gamma + (1 - g) * c * h * gamma~           0 < g < 1 scaled    y
+//   = multiplier * h, multiplier = c * gamma~ (precomputed)  a tapered norm at g == 0 folded    y =
+//   h                                                      no operation at all
+// Thread-safe: any number of sessions may read one Model at once.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "model/checkpoint.h"
+
+namespace taper {
+
+// A bias-free linear layer: y = x W^T with W of shape [out, in], row-major. Does not own its
+// weight.
+struct Linear {
+  const float* weight = nullptr;
+  int64_t out = 0;
+  int64_t in = 0;
+};
+
+enum class NormForm { kPlain, kTapered, kScaled, kFolded };
+
+struct Norm {
+  NormSite site;
+  NormForm form = NormForm::kPlain;
+  const float* gamma = nullptr;       // [D]; plain, tapered
+  const float* gamma_t = nullptr;     // [D]; tapered
+  const float* multiplier = nullptr;  // [D]; scaled
+  float scale = 0;                    // c; tapered
+  float gate = 1;                     // g; tapered
+  float eps = 0;
+};
+
+struct Layer {
+  Norm attention_norm;
+  Linear q, k, v, o;
+  Norm ffn_norm;
+  Linear gate, up, down;
+};
+
+struct ModelOptions {
+  // Runs tapered norms at this gate instead of the one the checkpoint was saved at. ConfigError
+  // when it lies outside [0, 1] or when the checkpoint's norms cannot run at it (nothing tapered,
+  // or folded).
+  std::optional<double> gate;
+};
+
+class Model {
+ public:
+  // ShapeError or FormatError when the tensors do not fit the configuration.
+  explicit Model(Checkpoint checkpoint, const ModelOptions& options = {});
+  Model(Model&&) = default;
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  const Checkpoint& checkpoint() const { return checkpoint_; }
+  const ModelConfig& config() const { return checkpoint_.config(); }
+  double gate() const { return gate_; }  // g at which tapered norms run; 1 when there are none
+
+  const float* embedding() const { return embedding_; }  // [V, D]
+  const std::vector<Layer>& layers() const { return layers_; }
+  const Norm& final_norm() const { return final_norm_; }
+  const Linear& head() const { return head_; }  // its weight is embedding() when the head is tied
+
+  // Bytes of weights that one decoded token reads: all linears and norms, one row of the embedding.
+  int64_t weight_bytes_per_token() const;
+
+ private:
+  const float* load(const std::string& name, std::vector<int64_t> shape);
+  Linear load_linear(const std::string& name, int64_t out, int64_t in);
+  Norm load_norm(const NormSite& site);
+
+  Checkpoint checkpoint_;                  // keeps the memory map alive
+  std::vector<std::vector<float>> owned_;  // converted tensors and multipliers
+  double gate_ = 1;
+  const float* embedding_ = nullptr;
+  std::vector<Layer> layers_;
+  Norm final_norm_;
+  Linear head_;
+};
+
+}  // namespace taper
