@@ -1,8 +1,9 @@
 // A checkpoint directory: config.json, model.safetensors, tokenizer.json, taper.json.
 //
-// Tensor names are Hugging Face's. A tapered norm has, beside its `weight` (gamma), `taper_weight` (gamma~,
-// [D]) and `taper_scale` (c, [1]). A folded norm has no tensors and is listed in taper.json.
-// open() checks that the tensors are exactly those the config and taper.json call for, with their shapes.
+// Tensor names are Hugging Face's. A tapered norm has, beside its `weight` (gamma), `taper_weight`
+// (gamma~, [D]) and `taper_scale` (c, [1]). A folded norm has no tensors and is listed in
+// taper.json. open() checks that the tensors are exactly those the config and taper.json call for,
+// with their shapes.
 #pragma once
 
 #include <cstdint>
@@ -32,11 +33,11 @@ struct TaperState {
   std::string phase = "plain";  // plain, warmup (calibrating), taper, settle, folded
   double gate = 1.0;            // the g at which the saved weights stand
   bool anchor = false;
-  double anchor_weight = 0;            // lambda
-  std::optional<double> anchor_target;  // s_tgt, once frozen
-  double ema_weight = 0;               // m
+  double anchor_weight = 0;                                  // lambda
+  std::optional<double> anchor_target;                       // s_tgt, once frozen
+  double ema_weight = 0;                                     // m
   std::map<std::string, EmaState> numerators, denominators;  // calibration, by norm name
-  EmaState final_scale;                                       // EMA of E[s(h)] at the final norm
+  EmaState final_scale;                                      // EMA of E[s(h)] at the final norm
   std::vector<std::string> tapered;  // norm names that hold taper_weight and taper_scale
   std::vector<std::string> folded;   // norm names that are gone
   Json source = Json::object();      // where the model came from (import, fold), free form
@@ -50,14 +51,33 @@ struct TensorSpec {
   std::string name;
   std::vector<int64_t> shape;
 };
+// In execution order: the embedding, each layer's norms and weights, the final norm, an untied
+// head.
 std::vector<TensorSpec> expected_tensors(const ModelConfig& config, const TaperState& taper);
 // As expected_tensors would list them: "model.embed_tokens.weight", "lm_head.weight",
-// "model.layers.N.self_attn.{q,k,v,o}_proj.weight", "model.layers.N.mlp.{gate,up,down}_proj.weight",
+// "model.layers.N.self_attn.{q,k,v,o}_proj.weight",
+// "model.layers.N.mlp.{gate,up,down}_proj.weight",
 // "model.layers.N.{input,post_attention}_layernorm.weight", "model.norm.weight".
+
+// Norm names in `taper` exist, are in its scope and are listed once; numbers are finite and in
+// range; a folded norm needs gate 0, a folded final norm an untied head. FormatError starting with
+// `what`.
+void check_taper_state(const ModelConfig& config, const TaperState& taper, const std::string& what);
+
+// `tensors` are exactly expected_tensors, in a float type: FormatError for a missing or unknown
+// tensor, ShapeError for a shape. A tied model may hold lm_head.weight too if it equals the
+// embedding byte by byte, and rotary_emb.inv_freq buffers of older files are ignored.
+void check_tensors(const ModelConfig& config, const TaperState& taper,
+                   std::span<const TensorView> tensors, const std::string& what);
+
+// The checkpoint directory that `path` means: itself when it holds config.json, else, for a run
+// directory, the folder under checkpoints/ that the one-line text file checkpoints/latest names.
+std::filesystem::path resolve_checkpoint(const std::filesystem::path& path);
 
 class Checkpoint {
  public:
-  // `path` is a checkpoint directory, or a run directory: then its checkpoints/latest.
+  // `path` is a checkpoint directory, or a run directory: then its checkpoints/latest. A directory
+  // without taper.json is a plain Hugging Face checkpoint. FormatError, ShapeError.
   static Checkpoint open(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return path_; }
@@ -75,7 +95,10 @@ class Checkpoint {
   std::shared_ptr<const SafetensorsFile> tensors_;
 };
 
-// Fills `directory` (which exists, normally AtomicDirectory::path()) with the checkpoint's files.
+// Fills `directory` (which exists, normally AtomicDirectory::path()) with the checkpoint's files,
+// after the checks that open() makes. config.json of a model with tapered or folded norms says
+// model_type "taper_llama": software that only knows "llama" must refuse it, not run it with its
+// norms wrong.
 void write_checkpoint_files(const std::filesystem::path& directory, const ModelConfig& config,
                             const TaperState& taper, std::span<const TensorView> tensors,
                             const std::string& tokenizer_json);  // empty: none

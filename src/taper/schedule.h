@@ -11,7 +11,7 @@ struct GateSchedule {
   int64_t start = 0;
   int64_t end = 0;  // end > start
 
-  double gate(int64_t step) const;            // exactly 1 before start, exactly 0 from end on
+  double gate(int64_t step) const;             // exactly 1 before start, exactly 0 from end on
   std::string_view phase(int64_t step) const;  // "warmup", "taper", "settle"
 };
 
