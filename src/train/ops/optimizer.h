@@ -10,7 +10,7 @@
 
 namespace taper::ops {
 
-struct AdamWOptions {
+struct AdamWStep {
   double learning_rate = 0;
   double beta1 = 0.9;
   double beta2 = 0.95;
@@ -21,7 +21,7 @@ struct AdamWOptions {
 };
 
 // All four of one size.
-void adamw_update(const AdamWOptions& options, std::span<float> parameters,
+void adamw_update(const AdamWStep& step, std::span<float> parameters,
                   std::span<const float> gradients, std::span<float> first_moments,
                   std::span<float> second_moments);
 
