@@ -1,8 +1,8 @@
 // Typed errors and process exit codes.
 //
 // Every error a user can cause is one of these types. what() holds the first line: what went wrong,
-// where (file, tensor, byte, key), expected and found. hint() is the next step, one sentence, may be
-// empty. The command line prints "error: <what>\n  <hint>" and exits with code().
+// where (file, tensor, byte, key), expected and found. hint() is the next step, one sentence, may
+// be empty. The command line prints "error: <what>\n  <hint>" and exits with code().
 #pragma once
 
 #include <stdexcept>
@@ -12,11 +12,11 @@ namespace taper {
 
 enum class ExitCode : int {
   kDone = 0,
-  kInternal = 1,     // a bug of ours
-  kUsage = 2,        // command line or configuration
-  kBadInput = 3,     // a file that is not what it should be
-  kNumerics = 4,     // divergence, failed verification
-  kResource = 5,     // memory, disk
+  kInternal = 1,      // a bug of ours
+  kUsage = 2,         // command line or configuration
+  kBadInput = 3,      // a file that is not what it should be
+  kNumerics = 4,      // divergence, failed verification
+  kResource = 5,      // memory, disk
   kInterrupted = 130  // Ctrl-C or SIGTERM, after everything was saved
 };
 
@@ -32,11 +32,11 @@ class Error : public std::runtime_error {
   std::string hint_;
 };
 
-#define TAPER_DEFINE_ERROR(Name, exit_code)                               \
-  class Name : public Error {                                             \
-   public:                                                                \
-    explicit Name(const std::string& what, std::string hint = "")         \
-        : Error(exit_code, what, std::move(hint)) {}                      \
+#define TAPER_DEFINE_ERROR(Name, exit_code)                       \
+  class Name : public Error {                                     \
+   public:                                                        \
+    explicit Name(const std::string& what, std::string hint = "") \
+        : Error(exit_code, what, std::move(hint)) {}              \
   }
 
 TAPER_DEFINE_ERROR(ConfigError, ExitCode::kUsage);       // a flag, key or value

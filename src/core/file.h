@@ -1,9 +1,10 @@
 // Files: read-only mappings and writers that never leave a partial result behind.
 //
-// Writers follow one protocol: write a temporary sibling ("<name>.tmp-<pid>-<n>"), fsync it, rename it over
-// the target, fsync the folder. A crash at any instant leaves the old file or the new one.
+// Writers follow one protocol: write a temporary sibling ("<name>.tmp-<pid>-<n>"), fsync it, rename
+// it over the target, fsync the folder. A crash at any instant leaves the old file or the new one.
 // All functions throw ResourceError for what the system refuses (missing permission, full disk) and
-// FormatError for a file that is absent or too large; both name the path and the system's reason.
+// FormatError for a file that is absent or too large; both name the path and the system's reason. A
+// target that is a folder, a device or a pipe is a ConfigError.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +35,8 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-// Writes a file that appears under its name only at commit(). Without commit() the temporary is removed.
+// Writes a file that appears under its name only at commit(). Without commit() the temporary is
+// removed.
 class AtomicFile {
  public:
   explicit AtomicFile(const std::filesystem::path& target);
@@ -49,13 +51,17 @@ class AtomicFile {
   void commit();
 
  private:
+  void flush();
+
   std::filesystem::path target_;
   std::filesystem::path temporary_;
+  std::string buffer_;  // bytes not yet handed to the system
   int fd_ = -1;
 };
 
 // Builds a folder that appears under its name only at commit(): fill path(), then commit(), which
-// fsyncs every file in it and renames. An existing target is replaced if `replace`, else ConfigError.
+// fsyncs every file in it and renames. An existing target is replaced if `replace` (the two swap in
+// one step where the file system can), else ConfigError.
 class AtomicDirectory {
  public:
   explicit AtomicDirectory(const std::filesystem::path& target, bool replace = false);
@@ -75,5 +81,9 @@ class AtomicDirectory {
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 std::string read_file(const std::filesystem::path& path, uint64_t max_bytes = uint64_t{1} << 30);
+
+// Removes temporaries in `folder` that belong to processes that no longer run (left by a crash).
+// Returns how many.
+int remove_stale_temporaries(const std::filesystem::path& folder);
 
 }  // namespace taper

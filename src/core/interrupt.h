@@ -1,5 +1,5 @@
-// Ctrl-C and SIGTERM as a flag. Long loops ask interrupted() at safe points, finish what must be saved
-// and throw Interrupted. A second signal ends the process at once.
+// Ctrl-C and SIGTERM as a flag. Long loops ask interrupted() at safe points, finish what must be
+// saved and throw Interrupted. A second signal ends the process at once.
 #pragma once
 
 namespace taper {

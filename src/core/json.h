@@ -13,8 +13,8 @@ using Json = nlohmann::ordered_json;
 // deeper than 64 levels are errors.
 Json parse_json(std::string_view text, const std::string& what);
 
-// The member `key` of `object` as T; FormatError naming `what`, the key and the type expected when it
-// is absent or of another type.
+// The member `key` of `object` as T; FormatError naming `what`, the key and the type expected when
+// it is absent or of another type.
 template <typename T>
 T json_at(const Json& object, const char* key, const std::string& what);
 

@@ -19,8 +19,8 @@ void log_info(fmt::format_string<Args...> format, Args&&... args) {
   log_line(fmt::format(format, std::forward<Args>(args)...));
 }
 
-// A progress display for long work. On a terminal it redraws one line several times a second; piped, it
-// prints a plain line at most every ten seconds. Shows share done, rate and time left.
+// A progress display for long work. On a terminal it redraws one line several times a second;
+// piped, it prints a plain line at most every ten seconds. Shows share done, rate and time left.
 class Progress {
  public:
   Progress(std::string label, int64_t total, std::string unit);

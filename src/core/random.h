@@ -1,7 +1,8 @@
-// Reproducible random numbers: Philox4x32-10 (Salmon et al. 2011), a pure function of (key, counter).
+// Reproducible random numbers: Philox4x32-10 (Salmon et al. 2011), a pure function of (key,
+// counter).
 //
-// A stream is named by (seed, stream); its position is one integer, so saving and resuming a stream is
-// saving that integer. Streams with different names are independent. Not for cryptography.
+// A stream is named by (seed, stream); its position is one integer, so saving and resuming a stream
+// is saving that integer. Streams with different names are independent. Not for cryptography.
 #pragma once
 
 #include <array>
@@ -26,6 +27,8 @@ class Random {
 
  private:
   uint64_t seed_, stream_, position_;
+  uint64_t block_counter_;  // which block block_ holds
+  std::array<uint32_t, 4> block_;
 };
 
 }  // namespace taper

@@ -1,8 +1,9 @@
 // The safetensors format: 8-byte little-endian header length, a JSON header, tensor bytes.
 //
-// Reading maps the file and trusts nothing: header at most 100 MB, no unknown type, no duplicate name, no
-// overflow in shape products, every tensor inside the file and of the size its shape and type say, no
-// overlap and no gap. FormatError names file, tensor and offset. Metadata may be absent, null or {}.
+// Reading maps the file and trusts nothing: header at most 100 MB, no unknown type, no duplicate
+// name, no overflow in shape products, every tensor inside the file and of the size its shape and
+// type say, no overlap and no gap. FormatError names file, tensor and offset. Metadata may be
+// absent, null or {}.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +49,8 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
-// Writes atomically; "format": "pt" is always in the metadata. Tensors are laid out in the order given,
-// largest element type first would not matter: the data section is 8-byte aligned.
+// Writes atomically; "format": "pt" is always in the metadata. Tensors are laid out in the order
+// given, largest element type first would not matter: the data section is 8-byte aligned.
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 

@@ -1,7 +1,8 @@
 // Token shards: one long stream of token ids, memory-mapped.
 //
-// Layout, little-endian: 8 bytes magic "TAPERTOK", uint32 version (1), uint32 token width in bytes (2 or
-// 4), uint64 count, uint64 tokenizer fingerprint, uint64 vocabulary size, 24 bytes zero; then count ids.
+// Layout, little-endian: 8 bytes magic "TAPERTOK", uint32 version (1), uint32 token width in bytes
+// (2 or 4), uint64 count, uint64 tokenizer fingerprint, uint64 vocabulary size, 24 bytes zero; then
+// count ids.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,8 @@ namespace taper {
 
 class TokenShard {
  public:
-  // FormatError when magic, version, width, count or an id beyond the vocabulary is wrong (all ids are
-  // checked once, at opening).
+  // FormatError when magic, version, width, count or an id beyond the vocabulary is wrong (all ids
+  // are checked once, at opening).
   explicit TokenShard(const std::filesystem::path& path);
 
   int64_t size() const { return count_; }
