@@ -84,6 +84,7 @@ class Checkpoint {
   const ModelConfig& config() const { return config_; }
   const TaperState& taper() const { return taper_; }
   const SafetensorsFile& tensors() const { return *tensors_; }
+  std::shared_ptr<const SafetensorsFile> shared_tensors() const { return tensors_; }
   NormState norm_state(const NormSite& site) const;
   // The path of tokenizer.json when there is one.
   std::optional<std::filesystem::path> tokenizer_path() const;

@@ -1,0 +1,122 @@
+#include "taper/fold.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "core/error.h"
+
+namespace taper {
+namespace {
+
+constexpr const char* kEmbedding = "model.embed_tokens.weight";
+constexpr const char* kHead = "lm_head.weight";
+
+// c * gamma~ of one norm, in double.
+std::vector<double> fold_factors(const Checkpoint& checkpoint, const NormSite& site) {
+  const std::string file = checkpoint.tensors().path().string();
+  const float c = to_float32(checkpoint.tensors().at(site.taper_scale())).at(0);
+  if (!std::isfinite(c) || c <= 0) {
+    throw NumericsError(
+        fmt::format("{}: {} is {}, expected a positive number", file, site.taper_scale(), c));
+  }
+  const std::vector<float> gamma = to_float32(checkpoint.tensors().at(site.taper_weight()));
+  std::vector<double> factors(gamma.size());
+  for (size_t i = 0; i < gamma.size(); ++i) {
+    if (!std::isfinite(gamma[i])) {
+      throw NumericsError(fmt::format("{}: {}[{}] is {}", file, site.taper_weight(), i, gamma[i]));
+    }
+    factors[i] = static_cast<double>(c) * static_cast<double>(gamma[i]);
+  }
+  return factors;
+}
+
+void scale_input(const TensorView& weight, const std::vector<double>& factors, std::span<float> out,
+                 const std::string& file) {
+  const std::vector<float> values = to_float32(weight);
+  const size_t width = factors.size();
+  TAPER_CHECK(values.size() == out.size() && values.size() % width == 0);
+  for (size_t index = 0; index < values.size(); ++index) {
+    out[index] = static_cast<float>(static_cast<double>(values[index]) * factors[index % width]);
+    if (!std::isfinite(out[index])) {
+      throw NumericsError(fmt::format("{}: folding makes {}[{}, {}] {} (it was {})", file,
+                                      weight.name, index / width, index % width, out[index],
+                                      values[index]));
+    }
+  }
+}
+
+}  // namespace
+
+FoldPlan plan_fold(const ModelConfig& config, const TaperState& taper, const std::string& what) {
+  check_taper_state(config, taper, what);
+  if (taper.tapered.empty()) {
+    if (!taper.folded.empty()) {
+      throw ConfigError(what + ": nothing to fold, all tapered norms are folded already");
+    }
+    throw ConfigError(fmt::format("{}: no norm is tapered (scope \"{}\", phase \"{}\")", what,
+                                  to_string(taper.scope), taper.phase),
+                      taper.phase == "warmup"
+                          ? "train on: the taper has not started yet"
+                          : "train it with taper.scope = \"internal\" or \"all\" first");
+  }
+  if (taper.gate != 0) {
+    throw ConfigError(
+        fmt::format("{}: the gate stands at {:.4g}, and only a model at gate 0 can be folded", what,
+                    taper.gate),
+        "train on to the end of the taper (taper.end), then fold");
+  }
+  FoldPlan plan;
+  plan.config = config;
+  plan.taper = taper;
+  for (NormSite& site : norm_sites(config)) {
+    if (std::find(taper.tapered.begin(), taper.tapered.end(), site.name) == taper.tapered.end()) {
+      continue;
+    }
+    plan.unties_head |= site.role == NormRole::kFinal && config.tied_head;
+    plan.taper.folded.push_back(site.name);
+    std::vector<std::string> consumers = norm_consumers(site, config);
+    plan.steps.push_back({std::move(site), std::move(consumers)});
+  }
+  plan.config.tied_head = config.tied_head && !plan.unties_head;
+  plan.taper.tapered.clear();
+  plan.taper.phase = "folded";
+  plan.taper.source = Json{{"command", "fold"}, {"from", taper.source}};
+  return plan;
+}
+
+FoldedModel fold(const Checkpoint& checkpoint) {
+  FoldedModel folded;
+  folded.plan = plan_fold(checkpoint.config(), checkpoint.taper(), checkpoint.path().string());
+  folded.source = checkpoint.shared_tensors();
+  const SafetensorsFile& source = *folded.source;
+
+  // The factors of each weight of the folded model that changes.
+  std::map<std::string, std::vector<double>> factors;
+  for (const FoldStep& step : folded.plan.steps) {
+    const std::vector<double> values = fold_factors(checkpoint, step.site);
+    for (const std::string& consumer : step.consumers) {
+      const bool new_head = step.site.role == NormRole::kFinal && folded.plan.unties_head;
+      const bool first = factors.emplace(new_head ? kHead : consumer, values).second;
+      TAPER_CHECK(first);  // a weight reads one norm
+    }
+  }
+  for (const TensorSpec& spec : expected_tensors(folded.plan.config, folded.plan.taper)) {
+    const bool copied_head = spec.name == kHead && folded.plan.unties_head;
+    const TensorView& tensor = source.at(copied_head ? kEmbedding : spec.name);
+    const auto it = factors.find(spec.name);
+    if (it == factors.end()) {
+      folded.tensors.add_view(tensor);
+      continue;
+    }
+    scale_input(tensor, it->second, folded.tensors.add(spec.name, spec.shape),
+                source.path().string());
+    factors.erase(it);
+  }
+  TAPER_CHECK(factors.empty());  // every consumer absorbed its norm
+  return folded;
+}
+
+}  // namespace taper

@@ -1,0 +1,46 @@
+// Folding (method.md, section 1): at g = 0 a tapered RMS norm is the map h -> c h diag(gamma~), and
+// the linear weights that read it absorb it. With weights stored (out, in), for each consumer W:
+//
+//   W'[o][i] = W[o][i] * (c * gamma~[i])      in double, rounded once to fp32
+//
+// A tied head is copied before the final norm is folded into it: the token embedding never changes.
+// Folded weights are fp32 whatever type they had, so that folding adds no rounding of a narrower
+// type.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/checkpoint.h"
+#include "model/tensor_set.h"
+
+namespace taper {
+
+// One tapered norm and the weights that absorb it, by the names in the source checkpoint.
+struct FoldStep {
+  NormSite site;
+  std::vector<std::string> consumers;
+};
+
+struct FoldPlan {
+  std::vector<FoldStep> steps;  // in execution order
+  bool unties_head = false;
+  ModelConfig config;  // of the folded model
+  TaperState taper;    // of the folded model; its source is that of the original, moved to "from"
+};
+
+// Every tapered norm of the model. ConfigError, with the next step, when none is tapered or the
+// weights stand at a gate other than 0. `what` names the checkpoint.
+FoldPlan plan_fold(const ModelConfig& config, const TaperState& taper, const std::string& what);
+
+struct FoldedModel {
+  FoldPlan plan;
+  std::shared_ptr<const SafetensorsFile> source;  // keeps the tensors that did not change mapped
+  TensorSet tensors;  // exactly what plan.config and plan.taper call for
+};
+
+// Plans and computes. NumericsError naming the tensor when c, gamma~ or a result is not finite.
+FoldedModel fold(const Checkpoint& checkpoint);
+
+}  // namespace taper
