@@ -1,12 +1,19 @@
-# Compiler flags, ccache and mold where present.
+# Compiler flags; ccache and mold where present.
 find_program(TAPER_CCACHE ccache)
 if(TAPER_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${TAPER_CCACHE})
+  # A precompiled header is cached only if ccache may ignore its time stamp and the macros it defines.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+    ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+    ${TAPER_CCACHE})
 endif()
 find_program(TAPER_MOLD mold)
 if(TAPER_MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
+
+# Plain x86-64: wider instructions are chosen at run time, in src/kernels only.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g")
 
 add_compile_options(-Wall -Wextra -Wshadow -fno-math-errno)
 if(TAPER_WERROR)

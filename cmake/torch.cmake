@@ -1,4 +1,5 @@
-# LibTorch from the PyPI wheel: libtorch_cpu and libc10 only, so that a CPU build never asks for CUDA.
+# LibTorch from the PyPI wheel. Only libtorch_cpu and libc10 are linked, so that a CPU build never asks for
+# CUDA; libtorch_cpu itself loads libcudart and libcupti, from a CUDA 13 toolkit or from two small wheels.
 file(GLOB torch_roots ${TAPER_TORCH}/lib/python3*/site-packages/torch)
 list(LENGTH torch_roots found)
 if(found EQUAL 0)
@@ -7,13 +8,21 @@ if(found EQUAL 0)
 endif()
 list(GET torch_roots 0 TORCH_ROOT)
 
-# The wheel's libtorch_cpu needs libcudart and libcupti beside it, from the toolkit or two small wheels.
-file(GLOB cuda_runtime_dirs ${TAPER_TORCH}/lib/python3*/site-packages/nvidia/*/lib)
-foreach(dir /usr/local/cuda/lib64 /usr/local/cuda/extras/CUPTI/lib64)
-  if(EXISTS ${dir})
-    list(APPEND cuda_runtime_dirs ${dir})
+file(GLOB cuda_runtime_folders
+  ${TORCH_ROOT}/../nvidia/cu13/lib
+  /usr/local/cuda*/lib64 /usr/local/cuda*/lib /usr/local/cuda*/extras/CUPTI/lib64)
+set(torch_rpaths ${TORCH_ROOT}/lib)
+foreach(library libcudart.so.13 libcupti.so.13)
+  find_file(TAPER_${library} NAMES ${library} PATHS ${cuda_runtime_folders} NO_DEFAULT_PATH)
+  if(NOT TAPER_${library})
+    message(FATAL_ERROR "torch needs ${library}, which neither ${TAPER_TORCH} nor a CUDA 13 toolkit in "
+                        "/usr/local has; run `make bootstrap`")
   endif()
+  mark_as_advanced(TAPER_${library})
+  get_filename_component(folder ${TAPER_${library}} DIRECTORY)
+  list(APPEND torch_rpaths ${folder})
 endforeach()
+list(REMOVE_DUPLICATES torch_rpaths)
 
 add_library(taper_torch INTERFACE)
 target_include_directories(taper_torch SYSTEM INTERFACE
@@ -21,7 +30,6 @@ target_include_directories(taper_torch SYSTEM INTERFACE
 target_compile_options(taper_torch INTERFACE -fopenmp)
 target_link_libraries(taper_torch INTERFACE
   ${TORCH_ROOT}/lib/libtorch_cpu.so ${TORCH_ROOT}/lib/libc10.so ${TORCH_ROOT}/lib/libgomp.so.1)
-set(rpaths ${TORCH_ROOT}/lib ${cuda_runtime_dirs})
-foreach(dir ${rpaths})
-  target_link_options(taper_torch INTERFACE -Wl,-rpath,${dir} -Wl,-rpath-link,${dir})
+foreach(folder IN LISTS torch_rpaths)
+  target_link_options(taper_torch INTERFACE -Wl,-rpath,${folder} -Wl,-rpath-link,${folder})
 endforeach()
