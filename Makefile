@@ -1,0 +1,46 @@
+# The way in; the work is done by CMake (CMakePresets.json) and tools/. `make` lists the targets.
+SHELL := /bin/bash
+JOBS ?= $(shell nproc)
+BIN := build/release/bin
+export TEXT
+
+.DEFAULT_GOAL := help
+.PHONY: help bootstrap build test demo lint bench asan dev clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
+	@echo "  JOBS=N limits the parallel jobs (now $(JOBS)); make demo TEXT=FILE uses a text of yours"
+
+bootstrap: ## install what is missing: Debian packages, the torch wheel in .venv
+	@tools/bootstrap.sh
+
+build: bootstrap ## build taper and taper-train into build/release/bin
+	@$(call compile,release)
+
+test: build ## build, then run all tests
+	@ctest --preset release -j$(JOBS)
+
+demo: build ## train, taper, fold and write text; about 12 minutes on 2 cores
+	@tools/demo.sh
+
+lint: bootstrap ## format, clang-tidy, include rule, file sizes
+	@JOBS=$(JOBS) tools/lint.sh
+
+bench: build ## measure speed against baselines
+	@if $(BIN)/taper bench --help >/dev/null 2>&1; then $(BIN)/taper bench; \
+	else echo "this version of taper has no benchmarks yet (no command 'taper bench')"; fi
+
+asan: bootstrap ## torch-free code and its tests under the address and undefined-behaviour sanitizers
+	@$(call compile,asan)
+	@ctest --preset asan -j$(JOBS)
+
+dev: bootstrap ## build with debug information, assertions and warnings as errors, and run all tests
+	@$(call compile,dev)
+	@ctest --preset dev -j$(JOBS)
+
+clean: ## remove all build folders; keeps .venv and runs
+	rm -rf build
+
+# compile PRESET: configures only when there is no build folder yet (CMake redoes it by itself when needed).
+compile = { test -f build/$(1)/build.ninja || cmake --preset $(1) >build/$(1).log 2>&1 || \
+	{ cat build/$(1).log; exit 1; }; } && cmake --build --preset $(1) -j$(JOBS)
