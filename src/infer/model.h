@@ -1,11 +1,10 @@
 // A model's weights in memory, ready to run: what a checkpoint says, in fp32, immutable.
 //
-// fp32 tensors are used where the memory map holds them; other types are converted once, at
-// loading. A norm runs in one of these forms (method.md, section 1), decided here and nowhere else:
-//   plain     y = h / r * gamma                                          also a tapered norm at g
-//   == 1 tapered   y = g * h / r * gamma + (1 - g) * c * h * gamma~           0 < g < 1 scaled    y
-//   = multiplier * h, multiplier = c * gamma~ (precomputed)  a tapered norm at g == 0 folded    y =
-//   h                                                      no operation at all
+// fp32 tensors are used where the memory map holds them, others converted once. A norm runs in one
+// of these forms (method.md, section 1), decided here and nowhere else:
+//   normalized  y = g * h / r * gamma + (1 - g) * c * h * gamma~   g in (0, 1]; a plain norm: g = 1
+//   scaled      y = multiplier * h, multiplier = c * gamma~        a tapered norm at g = 0
+//   folded      y = h                                              no operation at all
 // Thread-safe: any number of sessions may read one Model at once.
 #pragma once
 
@@ -13,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/taper_norm.h"
 #include "model/checkpoint.h"
 
 namespace taper {
@@ -25,17 +25,13 @@ struct Linear {
   int64_t in = 0;
 };
 
-enum class NormForm { kPlain, kTapered, kScaled, kFolded };
+enum class NormForm { kNormalized, kScaled, kFolded };
 
 struct Norm {
   NormSite site;
-  NormForm form = NormForm::kPlain;
-  const float* gamma = nullptr;       // [D]; plain, tapered
-  const float* gamma_t = nullptr;     // [D]; tapered
+  NormForm form = NormForm::kNormalized;
+  TaperNormArgs<float> args{};        // normalized
   const float* multiplier = nullptr;  // [D]; scaled
-  float scale = 0;                    // c; tapered
-  float gate = 1;                     // g; tapered
-  float eps = 0;
 };
 
 struct Layer {

@@ -46,7 +46,7 @@ class Session {
 
  private:
   struct Workspace {
-    std::vector<float> h, x, q, k, v, attention, gate, up, scores, logits;
+    std::vector<float> h, x, q, k, v, attention, gate, up, rstd, scores, logits;
   };
 
   void run_chunk(std::span<const int32_t> tokens, LogitRows rows, float* logits);

@@ -2,15 +2,11 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cached_attention.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
-
-#include "hwy/contrib/math/math-inl.h"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "kernels/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace taper::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
@@ -51,17 +47,17 @@ HWY_INLINE float exponentials(const CachedAttentionArgs& a, int64_t lanes) {
   largest = hn::MaxOfLanes(d, largest);
   V sum = hn::Zero(d);
   for (int64_t t = 0; t < whole; t += lanes) {
-    const V e = hn::Exp(d, hn::Sub(hn::LoadU(d, a.scores + t), largest));
+    const V e = exp(d, hn::Sub(hn::LoadU(d, a.scores + t), largest));
     hn::StoreU(e, d, a.scores + t);
     sum = hn::Add(sum, e);
   }
   if (whole < a.length) {
     const V shifted = hn::Sub(hn::LoadU(d, a.scores + whole), largest);
-    const V e = hn::IfThenElseZero(rest, hn::Exp(d, hn::IfThenElseZero(rest, shifted)));
+    const V e = hn::IfThenElseZero(rest, exp(d, hn::IfThenElseZero(rest, shifted)));
     hn::StoreU(e, d, a.scores + whole);
     sum = hn::Add(sum, e);
   }
-  return hn::GetLane(hn::SumOfLanes(d, sum));
+  return sum_lanes(d, sum);
 }
 
 // out[k] = factor * sum over t of scores[t] * values[k, t] for kWidth channels from k on.
@@ -88,7 +84,7 @@ HWY_INLINE void mix_values(const CachedAttentionArgs& a, int64_t k, float factor
     }
   }
   for (int i = 0; i < kWidth; ++i) {
-    a.out[k + i] = factor * hn::GetLane(hn::SumOfLanes(d, sum[i]));
+    a.out[k + i] = factor * sum_lanes(d, sum[i]);
   }
 }
 

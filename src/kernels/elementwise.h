@@ -1,4 +1,4 @@
-// Small kernels of inference: what lies between the matrix products. fp32.
+// Small kernels of inference: what lies between the matrix products, beside the norms. fp32.
 // Thread-safe on disjoint outputs. No allocation, no exception.
 #pragma once
 
@@ -6,10 +6,8 @@
 
 namespace taper {
 
-// y = h / sqrt(mean(h^2) + eps) * gamma for each of `rows` rows of `width`.
-void rms_norm(const float* h, int64_t rows, int64_t width, const float* gamma, float eps, float* y);
-
-// y = multiplier * h, the fixed linear map that a fully tapered norm is.
+// y = multiplier * h for each of `rows` rows of `width`: the fixed linear map that a fully tapered
+// norm is.
 void scale_rows(const float* h, int64_t rows, int64_t width, const float* multiplier, float* y);
 
 // gate <- silu(gate) * up, silu(x) = x / (1 + exp(-x)).

@@ -4,26 +4,17 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/matmul.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "kernels/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace taper::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
 // Depth of one pass: a block of 128 rows of x then stays in a 512 KB second-level cache, and the
 // rows of w of a tile in the first. Every path uses it, since it fixes the order of additions.
 constexpr int64_t kDepthBlock = 512;
-
-// The last, incomplete vector of a row, zeros behind it.
-HWY_INLINE V load_tail(D d, const float* p, int64_t count) {
-  HWY_ALIGN float padded[HWY_MAX_BYTES / sizeof(float)] = {};
-  for (int64_t i = 0; i < count; ++i) padded[i] = p[i];
-  return hn::Load(d, padded);
-}
 
 // kRows x kOutputs results over one depth block, each in one vector accumulator.
 template <int kRows, int kOutputs>
@@ -46,10 +37,11 @@ HWY_INLINE void tile(const float* HWY_RESTRICT x, int64_t x_stride, const float*
     }
   }
   if (k < depth) {
+    const FirstLanes rest{static_cast<size_t>(depth - k)};
     for (int n = 0; n < kOutputs; ++n) {
-      const V right = load_tail(d, w + n * w_stride + k, depth - k);
+      const V right = load(d, w + n * w_stride + k, rest);
       for (int r = 0; r < kRows; ++r) {
-        const V left = load_tail(d, x + r * x_stride + k, depth - k);
+        const V left = load(d, x + r * x_stride + k, rest);
         sum[r][n] = hn::MulAdd(left, right, sum[r][n]);
       }
     }
@@ -57,7 +49,7 @@ HWY_INLINE void tile(const float* HWY_RESTRICT x, int64_t x_stride, const float*
   for (int r = 0; r < kRows; ++r) {
     for (int n = 0; n < kOutputs; ++n) {
       float& out = y[r * y_stride + n];
-      const float total = hn::GetLane(hn::SumOfLanes(d, sum[r][n]));
+      const float total = sum_lanes(d, sum[r][n]);
       out = add ? out + total : total;
     }
   }

@@ -1,0 +1,138 @@
+#include "infer/model.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <cstdint>
+#include <utility>
+
+#include "core/error.h"
+
+namespace taper {
+namespace {
+
+std::string layer_prefix(int64_t layer) { return fmt::format("model.layers.{}.", layer); }
+
+// The gate the norms run at: what the checkpoint says, or the override if its norms can follow it.
+double choose_gate(const Checkpoint& checkpoint, const ModelOptions& options) {
+  const TaperState& taper = checkpoint.taper();
+  if (!options.gate) return taper.tapered.empty() ? 1.0 : taper.gate;
+  const double gate = *options.gate;
+  if (!(gate >= 0 && gate <= 1)) {
+    throw ConfigError(fmt::format("gate {} lies outside [0, 1]", gate),
+                      "1 is the ordinary norm, 0 the fully tapered one");
+  }
+  const bool plain = taper.tapered.empty() && taper.folded.empty();
+  if (taper.tapered.empty() && !(plain && gate == 1)) {
+    throw ConfigError(
+        fmt::format("{}: gate {} needs tapered norms, and this model has none ({} folded)",
+                    checkpoint.path().string(), gate, taper.folded.size()),
+        plain ? "evaluate it without a gate, or taper it first with `taper train`"
+              : "use the checkpoint it was folded from");
+  }
+  return gate;
+}
+
+}  // namespace
+
+Model::Model(Checkpoint checkpoint, const ModelOptions& options)
+    : checkpoint_(std::move(checkpoint)), gate_(choose_gate(checkpoint_, options)) {
+  const ModelConfig& c = config();
+  embedding_ = load("model.embed_tokens.weight", {c.vocab_size, c.width});
+  head_ = c.tied_head ? Linear{embedding_, c.vocab_size, c.width}
+                      : load_linear("lm_head.weight", c.vocab_size, c.width);
+  layers_.resize(static_cast<size_t>(c.num_layers));
+  for (const NormSite& site : norm_sites(c)) {
+    if (site.role == NormRole::kFinal) {
+      final_norm_ = load_norm(site);
+      continue;
+    }
+    Layer& layer = layers_[static_cast<size_t>(site.layer)];
+    (site.role == NormRole::kAttention ? layer.attention_norm : layer.ffn_norm) = load_norm(site);
+  }
+  for (int64_t i = 0; i < c.num_layers; ++i) {
+    Layer& layer = layers_[static_cast<size_t>(i)];
+    const std::string attention = layer_prefix(i) + "self_attn.";
+    const std::string mlp = layer_prefix(i) + "mlp.";
+    layer.q = load_linear(attention + "q_proj.weight", c.q_width(), c.width);
+    layer.k = load_linear(attention + "k_proj.weight", c.kv_width(), c.width);
+    layer.v = load_linear(attention + "v_proj.weight", c.kv_width(), c.width);
+    layer.o = load_linear(attention + "o_proj.weight", c.width, c.q_width());
+    layer.gate = load_linear(mlp + "gate_proj.weight", c.ffn_width, c.width);
+    layer.up = load_linear(mlp + "up_proj.weight", c.ffn_width, c.width);
+    layer.down = load_linear(mlp + "down_proj.weight", c.width, c.ffn_width);
+  }
+}
+
+const float* Model::load(const std::string& name, std::vector<int64_t> shape) {
+  const TensorView& tensor = checkpoint_.tensors().at(name);
+  if (tensor.shape != shape) {
+    throw ShapeError(fmt::format("{}: {} has shape [{}], expected [{}]",
+                                 checkpoint_.tensors().path().string(), name,
+                                 fmt::join(tensor.shape, ", "), fmt::join(shape, ", ")));
+  }
+  const std::byte* data = tensor.data.data();
+  const bool aligned = reinterpret_cast<uintptr_t>(data) % alignof(float) == 0;
+  if (tensor.dtype == DType::kF32 && aligned) return reinterpret_cast<const float*>(data);
+  return owned_.emplace_back(to_float32(tensor)).data();
+}
+
+Linear Model::load_linear(const std::string& name, int64_t out, int64_t in) {
+  return {load(name, {out, in}), out, in};
+}
+
+Norm Model::load_norm(const NormSite& site) {
+  const int64_t width = config().width;
+  Norm norm{.site = site};
+  norm.args.eps = static_cast<float>(config().norm_eps);
+  norm.args.gate = 1;
+  norm.args.width = width;
+  const NormState state = checkpoint_.norm_state(site);
+  if (state == NormState::kFolded) {
+    norm.form = NormForm::kFolded;
+    return norm;
+  }
+  if (state == NormState::kPlain || gate_ == 1) {
+    norm.args.gamma = load(site.weight(), {width});
+    return norm;
+  }
+  const float* gamma_t = load(site.taper_weight(), {width});
+  const float scale = *load(site.taper_scale(), {1});
+  if (!std::isfinite(scale)) {
+    throw NumericsError(fmt::format("{}: {} is {}, expected a finite number",
+                                    checkpoint_.tensors().path().string(), site.taper_scale(),
+                                    scale));
+  }
+  if (gate_ == 0) {
+    std::vector<float>& multiplier = owned_.emplace_back(static_cast<size_t>(width));
+    for (size_t i = 0; i < multiplier.size(); ++i) multiplier[i] = scale * gamma_t[i];
+    norm.form = NormForm::kScaled;
+    norm.multiplier = multiplier.data();
+    return norm;
+  }
+  norm.args.gamma = load(site.weight(), {width});
+  norm.args.gamma_t = gamma_t;
+  norm.args.scale = scale;
+  norm.args.gate = static_cast<float>(gate_);
+  return norm;
+}
+
+int64_t Model::weight_bytes_per_token() const {
+  const auto elements = [](const Linear& linear) { return linear.out * linear.in; };
+  const auto norm_rows = [](const Norm& norm) -> int64_t {
+    if (norm.form == NormForm::kFolded) return 0;
+    return norm.form == NormForm::kNormalized && norm.args.gate < 1 ? 2 : 1;
+  };
+  int64_t total = elements(head_) + config().width * (1 + norm_rows(final_norm_));
+  for (const Layer& layer : layers_) {
+    for (const Linear* linear :
+         {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
+      total += elements(*linear);
+    }
+    total += config().width * (norm_rows(layer.attention_norm) + norm_rows(layer.ffn_norm));
+  }
+  return total * static_cast<int64_t>(sizeof(float));
+}
+
+}  // namespace taper
