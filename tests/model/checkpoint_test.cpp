@@ -1,0 +1,272 @@
+#include "model/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <functional>
+
+#include "model/error_matchers.h"
+#include "model/random_checkpoint.h"
+#include "temp_dir.h"
+
+namespace taper {
+namespace {
+
+namespace fs = std::filesystem;
+using test::random_model;
+using test::RandomModel;
+
+TEST(NormSites, ModelOfTwoLayers_ListsNormsAndConsumersInOrder) {
+  ModelConfig config = test::random_config(3, true);
+  config.num_layers = 2;
+  std::vector<std::string> names;
+  for (const NormSite& site : norm_sites(config)) names.push_back(site.name);
+  EXPECT_THAT(names, testing::ElementsAre("model.layers.0.input_layernorm",
+                                          "model.layers.0.post_attention_layernorm",
+                                          "model.layers.1.input_layernorm",
+                                          "model.layers.1.post_attention_layernorm", "model.norm"));
+  const auto sites = norm_sites(config);
+  EXPECT_THAT(norm_consumers(sites[2], config),
+              testing::ElementsAre("model.layers.1.self_attn.q_proj.weight",
+                                   "model.layers.1.self_attn.k_proj.weight",
+                                   "model.layers.1.self_attn.v_proj.weight"));
+  EXPECT_THAT(norm_consumers(sites[1], config),
+              testing::ElementsAre("model.layers.0.mlp.gate_proj.weight",
+                                   "model.layers.0.mlp.up_proj.weight"));
+  EXPECT_THAT(norm_consumers(sites[4], config), testing::ElementsAre("model.embed_tokens.weight"));
+  config.tied_head = false;
+  EXPECT_THAT(norm_consumers(sites[4], config), testing::ElementsAre("lm_head.weight"));
+}
+
+TEST(TaperScope, Names_AreReadBackAndOthersRefused) {
+  for (const TaperScope scope :
+       {TaperScope::kNone, TaperScope::kInternal, TaperScope::kFinal, TaperScope::kAll}) {
+    EXPECT_EQ(parse_scope(to_string(scope), "x"), scope);
+  }
+  EXPECT_ERROR(parse_scope("everything", "tiny.toml: taper.scope"), ConfigError,
+               "tiny.toml: taper.scope", "everything", "internal");
+}
+
+TEST(TaperState, EveryField_SurvivesTheRoundTrip) {
+  TaperState state;
+  state.scope = TaperScope::kAll;
+  state.phase = "taper";
+  state.gate = 0.3712345678901234;
+  state.anchor = true;
+  state.anchor_weight = 0.1;
+  state.anchor_target = 1.0 / 3;
+  state.ema_weight = 0.01;
+  state.numerators["model.norm"] = {0.1 + 0.2, 17};
+  state.denominators["model.norm"] = {1e-300, 18};
+  state.final_scale = {2.0 / 3, 19};
+  state.tapered = {"model.norm"};
+  state.source = {{"command", "import"}};
+  const Json json = parse_json(to_json(state).dump(), "taper.json");
+  const TaperState again = taper_state_from_json(json, "taper.json");
+  EXPECT_EQ(to_json(again), to_json(state));
+  EXPECT_EQ(again.gate, state.gate);
+  EXPECT_EQ(again.numerators.at("model.norm").value, 0.1 + 0.2);
+  EXPECT_EQ(again.denominators.at("model.norm").updates, 18);
+  EXPECT_EQ(again.anchor_target, state.anchor_target);
+}
+
+TEST(TaperState, WrongContent_IsRefusedNamingThePlace) {
+  const Json good = to_json(TaperState{});
+  const auto with = [&](const char* key, Json value) {
+    Json json = good;
+    json[key] = std::move(value);
+    return json;
+  };
+  EXPECT_ERROR(taper_state_from_json(with("version", 2), "t"), FormatError, "version is 2");
+  EXPECT_ERROR(taper_state_from_json(with("scope", "some"), "t"), FormatError, "some");
+  EXPECT_ERROR(taper_state_from_json(with("phase", "done"), "t"), FormatError, "done");
+  EXPECT_ERROR(taper_state_from_json(with("tapered", "x"), "t"), FormatError, "tapered");
+  EXPECT_ERROR(taper_state_from_json(with("numerators", {{"a", 3}}), "t"), FormatError,
+               "numerators.a");
+  EXPECT_ERROR(taper_state_from_json(Json::array(), "t"), FormatError, "object");
+}
+
+TEST(TaperState, StatesThatContradictTheModel_AreRefused) {
+  const ModelConfig config = test::random_config(5, true);
+  TaperState good;
+  good.scope = TaperScope::kAll;
+  good.gate = 0;
+  good.folded = {"model.layers.0.input_layernorm"};
+  check_taper_state(config, good, "t");
+  TaperState state = good;
+  state.tapered = {"model.layers.0.input_layernorm"};
+  EXPECT_ERROR(check_taper_state(config, state, "t"), FormatError, "twice");
+  state = good;
+  state.folded = {"model.layers.99.input_layernorm"};
+  EXPECT_ERROR(check_taper_state(config, state, "t"), FormatError, "layers.99");
+  state = good;
+  state.scope = TaperScope::kFinal;
+  EXPECT_ERROR(check_taper_state(config, state, "t"), FormatError, "outside the scope");
+  state = good;
+  state.gate = 0.5;
+  EXPECT_ERROR(check_taper_state(config, state, "t"), FormatError, "0.5");
+  state = good;
+  state.folded = {"model.norm"};
+  EXPECT_ERROR(check_taper_state(config, state, "t"), FormatError, "tied");
+  state = TaperState{};
+  state.gate = 0.5;
+  EXPECT_ERROR(check_taper_state(config, state, "t"), FormatError, "no norm is tapered");
+}
+
+class AnyModel : public testing::TestWithParam<std::tuple<TaperScope, bool>> {};
+
+TEST_P(AnyModel, WrittenCheckpoint_OpensWithTheSameContent) {
+  const auto [scope, tied] = GetParam();
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    const TempDir dir;
+    const RandomModel model = random_model(seed, scope, tied, 0.25);
+    model.write(dir / "m", "{}");
+    const Checkpoint checkpoint = Checkpoint::open(dir / "m");
+    EXPECT_EQ(to_config_json(checkpoint.config()), to_config_json(model.config));
+    EXPECT_EQ(to_json(checkpoint.taper()), to_json(model.taper));
+    ASSERT_EQ(checkpoint.tensors().tensors().size(), model.tensors.views().size());
+    for (const TensorView& view : model.tensors.views()) {
+      const TensorView& read = checkpoint.tensors().at(view.name);
+      ASSERT_EQ(read.data.size(), view.data.size());
+      EXPECT_EQ(std::memcmp(read.data.data(), view.data.data(), view.data.size()), 0);
+    }
+    for (const NormSite& site : norm_sites(model.config)) {
+      EXPECT_EQ(checkpoint.norm_state(site),
+                in_scope(site, scope) ? NormState::kTapered : NormState::kPlain);
+    }
+    EXPECT_EQ(checkpoint.tokenizer_path(), dir / "m" / "tokenizer.json");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(ScopesAndHeads, AnyModel,
+                         testing::Combine(testing::Values(TaperScope::kNone, TaperScope::kInternal,
+                                                          TaperScope::kFinal, TaperScope::kAll),
+                                          testing::Bool()));
+
+TEST(Checkpoint, ModelTypeOfATaperedModel_IsNotPlainLlama) {
+  const TempDir dir;
+  random_model(1, TaperScope::kNone, true).write(dir / "plain");
+  random_model(1, TaperScope::kInternal, true).write(dir / "tapered");
+  const auto type = [&](const char* name) {
+    return parse_json(read_file(dir / name / "config.json"), name)["model_type"];
+  };
+  EXPECT_EQ(type("plain"), "llama");
+  EXPECT_EQ(type("tapered"), "taper_llama");
+  fs::remove(dir / "tapered" / "taper.json");
+  EXPECT_ERROR(Checkpoint::open(dir / "tapered"), FormatError, "taper.json");
+}
+
+TEST(Checkpoint, WithoutTaperJson_IsAPlainForeignModel) {
+  const TempDir dir;
+  random_model(2, TaperScope::kNone, false).write(dir / "m");
+  fs::remove(dir / "m" / "taper.json");
+  const Checkpoint checkpoint = Checkpoint::open(dir / "m");
+  EXPECT_EQ(checkpoint.taper().phase, "plain");
+  EXPECT_EQ(checkpoint.taper().gate, 1.0);
+  EXPECT_FALSE(checkpoint.tokenizer_path());
+}
+
+// Writes the tensors of `model` after `edit`, past the checks of write_checkpoint_files.
+void write_with(const RandomModel& model, const fs::path& directory,
+                const std::function<void(std::vector<TensorView>&)>& edit) {
+  model.write(directory);
+  std::vector<TensorView> tensors(model.tensors.views().begin(), model.tensors.views().end());
+  edit(tensors);
+  write_safetensors(directory / "model.safetensors", tensors);
+}
+
+TensorView& named(std::vector<TensorView>& tensors, std::string_view name) {
+  return *std::find_if(tensors.begin(), tensors.end(),
+                       [&](const TensorView& tensor) { return tensor.name == name; });
+}
+
+TEST(Checkpoint, EachMissingTensor_IsNamed) {
+  const RandomModel model = random_model(7, TaperScope::kInternal, false);
+  for (size_t i = 0; i < model.tensors.views().size(); ++i) {
+    const TempDir dir;
+    std::string name;
+    write_with(model, dir / "m", [&](std::vector<TensorView>& tensors) {
+      name = tensors[i].name;
+      tensors.erase(tensors.begin() + static_cast<ptrdiff_t>(i));
+    });
+    EXPECT_ERROR(Checkpoint::open(dir / "m"), FormatError, name.c_str(), "missing");
+  }
+}
+
+TEST(Checkpoint, UnconsumedTensor_IsNamedButKnownBuffersAreNot) {
+  const RandomModel model = random_model(8, TaperScope::kNone, true);
+  const TempDir dir;
+  const std::vector<float> values(5, 0.5f);
+  const auto extra = [&](const char* name) {
+    write_with(model, dir / "m", [&](std::vector<TensorView>& tensors) {
+      tensors.push_back({name, DType::kF32, {5}, std::as_bytes(std::span(values))});
+    });
+  };
+  extra("model.layers.0.self_attn.q_proj.bias");
+  EXPECT_ERROR(Checkpoint::open(dir / "m"), FormatError, "q_proj.bias", "no place");
+  extra("model.layers.0.self_attn.rotary_emb.inv_freq");
+  Checkpoint::open(dir / "m");
+}
+
+TEST(Checkpoint, WrongShapeOrType_IsNamed) {
+  const RandomModel model = random_model(9, TaperScope::kNone, true);
+  const TempDir dir;
+  constexpr const char* kDown = "model.layers.0.mlp.down_proj.weight";
+  write_with(model, dir / "m", [](std::vector<TensorView>& tensors) {
+    std::swap(named(tensors, kDown).shape[0], named(tensors, kDown).shape[1]);
+  });
+  EXPECT_ERROR(Checkpoint::open(dir / "m"), ShapeError, kDown, "shape");
+  write_with(model, dir / "m", [](std::vector<TensorView>& tensors) {
+    named(tensors, "model.norm.weight").dtype = DType::kI32;
+  });
+  EXPECT_ERROR(Checkpoint::open(dir / "m"), FormatError, "model.norm.weight", "I32");
+}
+
+TEST(Checkpoint, TiedModelWithAHead_NeedsItToEqualTheEmbedding) {
+  const RandomModel model = random_model(10, TaperScope::kNone, true);
+  const TempDir dir;
+  write_with(model, dir / "m", [](std::vector<TensorView>& tensors) {
+    tensors.push_back(named(tensors, "model.embed_tokens.weight"));
+    tensors.back().name = "lm_head.weight";
+  });
+  EXPECT_TRUE(Checkpoint::open(dir / "m").config().tied_head);
+  std::vector<float> head = to_float32(model.tensors.at("model.embed_tokens.weight"));
+  head.back() += 0.5f;
+  write_with(model, dir / "m", [&](std::vector<TensorView>& tensors) {
+    tensors.push_back(named(tensors, "model.embed_tokens.weight"));
+    tensors.back().name = "lm_head.weight";
+    tensors.back().data = std::as_bytes(std::span(head));
+  });
+  EXPECT_ERROR(Checkpoint::open(dir / "m"), FormatError, "lm_head.weight", "ties");
+}
+
+TEST(Checkpoint, WriterRefusesAnIncompleteModel) {
+  RandomModel model = random_model(11, TaperScope::kNone, true);
+  const TempDir dir;
+  model.config.num_layers += 1;
+  EXPECT_ERROR(model.write(dir / "m"), FormatError, "missing");
+  EXPECT_FALSE(fs::exists(dir / "m" / "model.safetensors"));
+}
+
+TEST(ResolveCheckpoint, RunDirectory_FollowsLatest) {
+  const TempDir dir;
+  const RandomModel model = random_model(12, TaperScope::kNone, true);
+  model.write(dir / "run" / "checkpoints" / "step-30");
+  const auto latest = [&](const char* text) {
+    std::ofstream(dir / "run" / "checkpoints" / "latest") << text;
+  };
+  latest("step-30\n");
+  EXPECT_EQ(Checkpoint::open(dir / "run").path(), dir / "run" / "checkpoints" / "step-30");
+  latest("step-40");
+  EXPECT_ERROR(resolve_checkpoint(dir / "run"), FormatError, "latest", "step-40");
+  for (const char* text : {"", "..", "../checkpoints/step-30", "/etc"}) {
+    latest(text);
+    EXPECT_ERROR(resolve_checkpoint(dir / "run"), FormatError, "latest", "expected the name");
+  }
+  EXPECT_ERROR(resolve_checkpoint(dir / "run" / "checkpoints"), FormatError, "neither");
+  EXPECT_ERROR(resolve_checkpoint(dir / "absent"), FormatError, "absent");
+}
+
+}  // namespace
+}  // namespace taper
