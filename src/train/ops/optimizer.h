@@ -10,19 +10,20 @@
 
 namespace taper::ops {
 
-struct AdamWStep {
+struct AdamWOptions {
   double learning_rate = 0;
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double weight_decay = 0;    // 0 where a range does not decay
-  double gradient_scale = 1;  // the clip factor
-  int64_t step = 1;           // t: 1 for the first update of this range
+  double weight_decay = 0;       // 0 where a range does not decay
+  double gradient_scale = 1;     // the clip factor
+  int64_t step = 1;              // t: 1 for the first update of this range
+  bool clear_gradients = false;  // set them to 0 in the same sweep
 };
 
-// All four of one size.
-void adamw_update(const AdamWStep& step, std::span<float> parameters,
-                  std::span<const float> gradients, std::span<float> first_moments,
+// All four of one size. Gradients are written only when options.clear_gradients.
+void adamw_update(const AdamWOptions& options, std::span<float> parameters,
+                  std::span<float> gradients, std::span<float> first_moments,
                   std::span<float> second_moments);
 
 // Sum of squares in double over fixed blocks, added in order. Not finite exactly when an
