@@ -61,7 +61,8 @@ function(taper_use_torch_header target)
   target_precompile_headers(${target} REUSE_FROM taper_torch_header)
 endfunction()
 
-# taper_tests(layer): one test program <layer>_tests of tests/<layer>/**_test.cpp.
+# taper_tests(layer targets...): one test program <layer>_tests of tests/<layer>/**_test.cpp; it may link more
+# than its layer, to compare with it.
 function(taper_tests name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${name}/*_test.cpp)
   if(NOT sources)
@@ -69,12 +70,14 @@ function(taper_tests name)
   endif()
   add_executable(${name}_tests ${sources})
   target_include_directories(${name}_tests PRIVATE ${CMAKE_SOURCE_DIR}/tests)
-  target_link_libraries(${name}_tests PRIVATE taper_${name} GTest::gtest GTest::gmock
+  target_link_libraries(${name}_tests PRIVATE taper_${name} ${ARGN} GTest::gtest GTest::gmock
                                               GTest::gtest_main)
   target_compile_definitions(${name}_tests PRIVATE
     TAPER_SOURCE_DIR="${CMAKE_SOURCE_DIR}" TAPER_BIN_DIR="${CMAKE_BINARY_DIR}/bin")
   if(name STREQUAL "train")
     taper_use_torch_header(train_tests)
+  elseif(name STREQUAL "cli" AND TARGET taper)
+    add_dependencies(cli_tests taper)
   endif()
   gtest_discover_tests(${name}_tests DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 900)
 endfunction()
