@@ -85,44 +85,32 @@ Linear Model::load_linear(const std::string& name, int64_t out, int64_t in) {
 Norm Model::load_norm(const NormSite& site) {
   const int64_t width = config().width;
   Norm norm{.site = site};
-  norm.args.eps = static_cast<float>(config().norm_eps);
-  norm.args.gate = 1;
-  norm.args.width = width;
   const NormState state = checkpoint_.norm_state(site);
   if (state == NormState::kFolded) {
-    norm.form = NormForm::kFolded;
+    norm.folded = true;
     return norm;
   }
-  if (state == NormState::kPlain || gate_ == 1) {
-    norm.args.gamma = load(site.weight(), {width});
-    return norm;
+  TaperNormArgs<float>& args = norm.args;
+  args.gate = state == NormState::kTapered ? static_cast<float>(gate_) : 1.0f;
+  args.eps = static_cast<float>(config().norm_eps);
+  args.width = width;
+  if (args.gate > 0) args.gamma = load(site.weight(), {width});
+  if (args.gate < 1) {
+    args.gamma_t = load(site.taper_weight(), {width});
+    args.scale = *load(site.taper_scale(), {1});
+    if (!std::isfinite(args.scale)) {
+      throw NumericsError(fmt::format("{}: {} is {}, expected a finite number",
+                                      checkpoint_.tensors().path().string(), site.taper_scale(),
+                                      args.scale));
+    }
   }
-  const float* gamma_t = load(site.taper_weight(), {width});
-  const float scale = *load(site.taper_scale(), {1});
-  if (!std::isfinite(scale)) {
-    throw NumericsError(fmt::format("{}: {} is {}, expected a finite number",
-                                    checkpoint_.tensors().path().string(), site.taper_scale(),
-                                    scale));
-  }
-  if (gate_ == 0) {
-    std::vector<float>& multiplier = owned_.emplace_back(static_cast<size_t>(width));
-    for (size_t i = 0; i < multiplier.size(); ++i) multiplier[i] = scale * gamma_t[i];
-    norm.form = NormForm::kScaled;
-    norm.multiplier = multiplier.data();
-    return norm;
-  }
-  norm.args.gamma = load(site.weight(), {width});
-  norm.args.gamma_t = gamma_t;
-  norm.args.scale = scale;
-  norm.args.gate = static_cast<float>(gate_);
   return norm;
 }
 
 int64_t Model::weight_bytes_per_token() const {
   const auto elements = [](const Linear& linear) { return linear.out * linear.in; };
   const auto norm_rows = [](const Norm& norm) -> int64_t {
-    if (norm.form == NormForm::kFolded) return 0;
-    return norm.form == NormForm::kNormalized && norm.args.gate < 1 ? 2 : 1;
+    return (norm.args.gamma != nullptr) + (norm.args.gamma_t != nullptr);
   };
   int64_t total = elements(head_) + config().width * (1 + norm_rows(final_norm_));
   for (const Layer& layer : layers_) {

@@ -1,11 +1,10 @@
 // A model's weights in memory, ready to run: what a checkpoint says, in fp32, immutable.
 //
-// fp32 tensors are used where the memory map holds them, others converted once. A norm runs in one
-// of these forms (method.md, section 1), decided here and nowhere else:
-//   normalized  y = g * h / r * gamma + (1 - g) * c * h * gamma~   g in (0, 1]; a plain norm: g = 1
-//   scaled      y = multiplier * h, multiplier = c * gamma~        a tapered norm at g = 0
-//   folded      y = h                                              no operation at all
-// Thread-safe: any number of sessions may read one Model at once.
+// fp32 tensors are used where the memory map holds them, others are converted once. A norm runs as
+//   y = g * h / r * gamma + (1 - g) * c * h * gamma~     (method.md, section 1)
+// with g = 1 for a plain one, and at g = 0 as an explicit scale without statistics; a folded norm
+// is no operation at all. Which of these is decided here and nowhere else. Thread-safe: any number
+// of sessions may read one Model at once.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +24,10 @@ struct Linear {
   int64_t in = 0;
 };
 
-enum class NormForm { kNormalized, kScaled, kFolded };
-
 struct Norm {
   NormSite site;
-  NormForm form = NormForm::kNormalized;
-  TaperNormArgs<float> args{};        // normalized
-  const float* multiplier = nullptr;  // [D]; scaled
+  bool folded = false;
+  TaperNormArgs<float> args{};  // gamma is null at gate 0, gamma_t at gate 1, both when folded
 };
 
 struct Layer {

@@ -2,11 +2,11 @@
 //
 // Order: ids from `limit` on (padding of the vocabulary) are never candidates; temperature; top-k;
 // top-p; min-p; one draw. Each filter sees what the one before it left, renormalised.
-//   temperature T   p ~ exp(logit / T); 0 is greedy: the largest logit, ties to the lower id, no
-//   draw top-k           the k most likely; ties at the border go to the lower id; 0 is off top-p
-//   the fewest most likely candidates whose probabilities reach p (at least one); 1 is off min-p
-//   those at least min_p times as likely as the most likely one; 0 is off
-// The draw takes one uniform number per token and walks the survivors in order of id.
+//   temperature T  p ~ exp(logit / T); 0 is greedy: the largest logit, ties to the lower id
+//   top-k          the k most likely; ties at the border go to the lower id; 0 is off
+//   top-p          the fewest most likely whose probabilities reach p, at least one; 1 is off
+//   min-p          those at least min_p times as likely as the most likely one; 0 is off
+// The draw takes one uniform number per token (greedy takes none) and walks the survivors by id.
 #pragma once
 
 #include <cstdint>

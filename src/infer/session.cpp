@@ -8,8 +8,8 @@
 
 #include "core/error.h"
 #include "kernels/cached_attention.h"
-#include "kernels/elementwise.h"
 #include "kernels/matmul.h"
+#include "kernels/swiglu.h"
 #include "kernels/taper_norm.h"
 
 namespace taper {
@@ -29,20 +29,32 @@ int64_t grain_for(int64_t work_per_item) {
 
 size_t elements(int64_t rows, int64_t width) { return static_cast<size_t>(rows * width); }
 
-// y = x W^T, or y += x W^T.
-void apply(ThreadPool& pool, const Linear& linear, const float* x, int64_t rows, bool accumulate,
-           float* y) {
-  const MatmulArgs args{.x = x,
-                        .x_stride = linear.in,
-                        .w = linear.weight,
-                        .w_stride = linear.in,
-                        .y = y,
-                        .y_stride = linear.out,
-                        .rows = rows,
-                        .depth = linear.in,
-                        .accumulate = accumulate};
-  pool.run(linear.out, grain_for(rows * linear.in),
+void run_linear(ThreadPool& pool, const Linear& linear, const float* x, MatmulArgs args) {
+  args.x = x;
+  args.x_stride = args.depth = args.w_stride = linear.in;
+  args.w = linear.weight;
+  pool.run(linear.out, grain_for(args.rows * linear.in),
            [&args](int64_t begin, int64_t end) { matmul_transposed(args, begin, end); });
+}
+
+// y = x W^T; rows of y lie `y_stride` apart (0: packed).
+void apply(ThreadPool& pool, const Linear& linear, const float* x, int64_t rows, float* y,
+           int64_t y_stride = 0) {
+  MatmulArgs args{};
+  args.y = y;
+  args.y_stride = y_stride > 0 ? y_stride : linear.out;
+  args.rows = rows;
+  run_linear(pool, linear, x, args);
+}
+
+// y += x W^T
+void accumulate(ThreadPool& pool, const Linear& linear, const float* x, int64_t rows, float* y) {
+  MatmulArgs args{};
+  args.y = y;
+  args.y_stride = linear.out;
+  args.rows = rows;
+  args.accumulate = true;
+  run_linear(pool, linear, x, args);
 }
 
 // Writes row r of x (heads of width K side by side) to column `position + r` of the cache.
@@ -77,8 +89,8 @@ Session::Session(const Model& model, ThreadPool& pool, int64_t capacity)
   work_.k.resize(elements(rows, c.kv_width()));
   work_.v.resize(elements(rows, c.kv_width()));
   work_.attention.resize(elements(rows, c.q_width()));
-  work_.gate.resize(elements(rows, c.ffn_width));
-  work_.up.resize(elements(rows, c.ffn_width));
+  work_.gate_up.resize(elements(rows, 2 * c.ffn_width));
+  work_.ffn.resize(elements(rows, c.ffn_width));
   work_.rstd.resize(static_cast<size_t>(rows));
   work_.scores.resize(elements(pool.size(), stride_));
 }
@@ -88,7 +100,7 @@ void Session::rewind(int64_t position) {
   position_ = position;
 }
 
-std::span<const float> Session::forward(std::span<const int32_t> tokens, LogitRows rows) {
+std::span<float> Session::forward(std::span<const int32_t> tokens, LogitRows rows) {
   const int64_t count = std::ssize(tokens);
   const int64_t vocab = model_.config().vocab_size;
   if (count > capacity_ - position_) {
@@ -142,16 +154,16 @@ void Session::run_chunk(std::span<const int32_t> tokens, LogitRows rows, float* 
   if (observer_) observer_(model_.final_norm().site, h, count);
   if (wanted == 0) return;
   const float* x = run_norm(model_.final_norm(), h + skipped * width, wanted, work_.x.data());
-  apply(pool_, model_.head(), x, wanted, false, logits);
+  apply(pool_, model_.head(), x, wanted, logits);
 }
 
 void Session::run_attention(const Layer& layer, int64_t index, int64_t rows) {
   const ModelConfig& c = model_.config();
   if (observer_) observer_(layer.attention_norm.site, work_.h.data(), rows);
   const float* x = run_norm(layer.attention_norm, work_.h.data(), rows, work_.x.data());
-  apply(pool_, layer.q, x, rows, false, work_.q.data());
-  apply(pool_, layer.k, x, rows, false, work_.k.data());
-  apply(pool_, layer.v, x, rows, false, work_.v.data());
+  apply(pool_, layer.q, x, rows, work_.q.data());
+  apply(pool_, layer.k, x, rows, work_.k.data());
+  apply(pool_, layer.v, x, rows, work_.v.data());
   for (int64_t r = 0; r < rows; ++r) {
     rope_.rotate(work_.q.data() + r * c.q_width(), c.num_heads, position_ + r);
     rope_.rotate(work_.k.data() + r * c.kv_width(), c.num_kv_heads, position_ + r);
@@ -184,35 +196,26 @@ void Session::run_attention(const Layer& layer, int64_t index, int64_t rows) {
                                   .out = work_.attention.data() + out});
               }
             });
-  apply(pool_, layer.o, work_.attention.data(), rows, true, work_.h.data());
+  accumulate(pool_, layer.o, work_.attention.data(), rows, work_.h.data());
 }
 
 void Session::run_ffn(const Layer& layer, int64_t rows) {
   if (observer_) observer_(layer.ffn_norm.site, work_.h.data(), rows);
   const float* x = run_norm(layer.ffn_norm, work_.h.data(), rows, work_.x.data());
-  apply(pool_, layer.gate, x, rows, false, work_.gate.data());
-  apply(pool_, layer.up, x, rows, false, work_.up.data());
+  // Gate and up side by side in each row.
   const int64_t width = model_.config().ffn_width;
+  apply(pool_, layer.gate, x, rows, work_.gate_up.data(), 2 * width);
+  apply(pool_, layer.up, x, rows, work_.gate_up.data() + width, 2 * width);
   pool_.run(rows, grain_for(16 * width), [&](int64_t begin, int64_t end) {
-    silu_multiply(work_.gate.data() + begin * width, work_.up.data() + begin * width,
-                  (end - begin) * width);
+    swiglu_forward({begin, end}, width, work_.gate_up.data(), work_.ffn.data());
   });
-  apply(pool_, layer.down, work_.gate.data(), rows, true, work_.h.data());
+  accumulate(pool_, layer.down, work_.ffn.data(), rows, work_.h.data());
 }
 
 const float* Session::run_norm(const Norm& norm, const float* h, int64_t rows, float* y) {
-  const int64_t width = model_.config().width;
-  switch (norm.form) {
-    case NormForm::kFolded:
-      return h;
-    case NormForm::kScaled:
-      scale_rows(h, rows, width, norm.multiplier, y);
-      return y;
-    case NormForm::kNormalized:
-      taper_rms_norm_forward(norm.args, {0, rows}, h, y, work_.rstd.data());
-      return y;
-  }
-  TAPER_CHECK(false);
+  if (norm.folded) return h;
+  taper_rms_norm_forward(norm.args, {0, rows}, h, y, work_.rstd.data());
+  return y;
 }
 
 }  // namespace taper

@@ -2,9 +2,9 @@
 //
 // A position is an index in the cache and an angle of the rotary embedding; Session is the only
 // owner of it. Prefill (many tokens a call) and decoding (one) run the same kernels in the same
-// order of operations, so the logits of a token do not depend on how its sequence was cut into
-// calls. Not thread-safe; sessions of one Model are independent, but share a ThreadPool one call at
-// a time.
+// order of operations: the logits of a token do not depend on how its sequence was cut into calls.
+// Not thread-safe. Sessions of one Model are independent, but share a ThreadPool one call at a
+// time.
 #pragma once
 
 #include <cstdint>
@@ -37,16 +37,16 @@ class Session {
   // Forgets the tokens from `position` on; at most position().
   void rewind(int64_t position = 0);
 
-  // Appends tokens to the sequence. Returns logits [n, V], n = 0, 1 or tokens.size(), valid until
-  // the next call. ConfigError when they do not fit the capacity, FormatError for an id beyond the
-  // vocabulary; the session is then unchanged.
-  std::span<const float> forward(std::span<const int32_t> tokens, LogitRows rows);
+  // Appends tokens to the sequence. Returns logits [n, V], n = 0, 1 or tokens.size(), which the
+  // caller may overwrite, valid until the next call. ConfigError when they do not fit the capacity,
+  // FormatError for an id beyond the vocabulary; the session is then unchanged.
+  std::span<float> forward(std::span<const int32_t> tokens, LogitRows rows);
 
   void set_norm_observer(NormObserver observer) { observer_ = std::move(observer); }
 
  private:
   struct Workspace {
-    std::vector<float> h, x, q, k, v, attention, gate, up, rstd, scores, logits;
+    std::vector<float> h, x, q, k, v, attention, gate_up, ffn, rstd, scores, logits;
   };
 
   void run_chunk(std::span<const int32_t> tokens, LogitRows rows, float* logits);
