@@ -18,7 +18,7 @@ MAY_INCLUDE = {
     "kernels": ["core"],
     "infer": ["core", "io", "text", "model", "taper", "kernels"],
     "export": ["core", "io", "text", "model", "taper"],
-    "report": ["core"],
+    "report": ["core", "model"],
     "train": ["core", "io", "text", "model", "taper", "kernels"],
 }
 TORCH_FREE = [layer for layer in MAY_INCLUDE if layer != "train"]
