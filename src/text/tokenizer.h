@@ -34,6 +34,13 @@ class Tokenizer {
   // The text of `ids`: their bytes joined, without the dummy leading space where the model has one.
   virtual std::string decode(std::span<const TokenId> ids) const = 0;
 
+  // Where a text longer than `limit` bytes may be cut so that the ids of the parts, joined, are the
+  // ids of the whole (kAsText): at most `limit`, or text.size() when the model allows no such
+  // place.
+  virtual size_t cut_point(std::string_view text, [[maybe_unused]] size_t limit) const {
+    return text.size();
+  }
+
   virtual int64_t vocab_size() const = 0;
   virtual TokenId token_to_id(std::string_view token) const = 0;  // -1 when absent
   virtual bool is_special(TokenId id) const = 0;
@@ -45,6 +52,8 @@ class Tokenizer {
   const std::string& json() const { return json_; }
 
  protected:
+  friend std::unique_ptr<Tokenizer> make_tokenizer(struct TokenizerSpec spec,
+                                                   const std::string& what, std::string json);
   TokenId eos_id_ = -1, bos_id_ = -1;
   uint64_t fingerprint_ = 0;
   std::string json_;

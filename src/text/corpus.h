@@ -1,0 +1,41 @@
+// Text corpora: the files of a command line, and the documents in a text.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace taper {
+
+// `inputs` with each folder replaced by its .txt files, at any depth, in the order of their names.
+// FormatError for a path that does not exist and for a folder that holds no .txt file.
+std::vector<std::filesystem::path> corpus_files(std::span<const std::filesystem::path> inputs);
+
+// Calls use(document) for the parts of `text` between separators (all of it when there is none),
+// with surrounding white space trimmed; parts that are empty then are left out. An empty separator:
+// one document.
+template <typename Use>
+void for_each_document(std::string_view text, std::string_view separator, Use&& use);
+
+// Lets the system drop the mapped pages of `text` from memory: they were read and will not be
+// needed soon. Reading them again stays valid.
+void release_pages(std::string_view text);
+
+}  // namespace taper
+
+#include "text/unicode.h"
+
+namespace taper {
+
+template <typename Use>
+void for_each_document(std::string_view text, std::string_view separator, Use&& use) {
+  while (true) {
+    const size_t end = separator.empty() ? std::string_view::npos : text.find(separator);
+    if (const auto document = trim_space(text.substr(0, end)); !document.empty()) use(document);
+    if (end == std::string_view::npos) return;
+    text.remove_prefix(end + separator.size());
+  }
+}
+
+}  // namespace taper
