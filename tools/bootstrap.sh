@@ -49,7 +49,7 @@ require_space() {
   local free
   free=$(($(df -Pk "$2" | awk 'NR == 2 {print $4}') / 1024))
   if ((free < $1)); then
-    fail "$2 has $free MiB free, the installation needs $1" "free some space and run 'make bootstrap' again"
+    fail "$(realpath "$2") has $free MiB free, the installation needs $1 MiB" "free some space and run 'make bootstrap' again"
   fi
 }
 
