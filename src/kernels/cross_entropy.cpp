@@ -1,0 +1,125 @@
+#include "kernels/cross_entropy.h"
+
+#include <cmath>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cross_entropy.cpp"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "kernels/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace taper::HWY_NAMESPACE {
+namespace {  // several kernels use the same names
+
+template <typename R>
+HWY_INLINE void fill_zero(int64_t count, R* z) {
+  const hn::ScalableTag<R> d;
+  for_each_vector(d, count,
+                  [&](int64_t i, auto part) HWY_ATTR { store(d, hn::Zero(d), z + i, part); });
+}
+
+template <typename R>
+HWY_INLINE void max_and_square(int64_t count, const R* z, R& max, R& square) {
+  const hn::ScalableTag<R> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto m0 = hn::Set(d, z[0]), m1 = m0;
+  auto s0 = hn::Zero(d), s1 = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    const auto x0 = load(d, z + i), x1 = load(d, z + i + lanes);
+    m0 = hn::Max(m0, x0);
+    m1 = hn::Max(m1, x1);
+    s0 = hn::MulAdd(x0, x0, s0);
+    s1 = hn::MulAdd(x1, x1, s1);
+  }
+  max = max_lanes(d, hn::Max(m0, m1));
+  square = sum_lanes(d, hn::Add(s0, s1));
+  for (; i < count; ++i) {
+    max = z[i] > max ? z[i] : max;
+    square += z[i] * z[i];
+  }
+}
+
+// Sum of e^(z - max); the exponentials replace z when kKeep.
+template <bool kKeep, typename R>
+HWY_INLINE R exponentials(int64_t count, R max, R* z) {
+  const hn::ScalableTag<R> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto m = hn::Set(d, max);
+  auto s0 = hn::Zero(d), s1 = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    const auto e0 = exp(d, hn::Sub(load(d, z + i), m));
+    const auto e1 = exp(d, hn::Sub(load(d, z + i + lanes), m));
+    if constexpr (kKeep) {
+      store(d, e0, z + i);
+      store(d, e1, z + i + lanes);
+    }
+    s0 = hn::Add(s0, e0);
+    s1 = hn::Add(s1, e1);
+  }
+  R sum = sum_lanes(d, hn::Add(s0, s1));
+  for_each_vector(d, count - i, [&](int64_t j, auto part) HWY_ATTR {
+    R rest[hn::MaxLanes(d)];
+    const auto e = exp(d, hn::Sub(load(d, z + i + j, part), m));
+    store(d, e, rest);
+    if constexpr (kKeep) store(d, e, z + i + j, part);
+    const int64_t left = count - i - j;
+    for (int64_t lane = 0; lane < left && lane < lanes; ++lane) sum += rest[lane];
+  });
+  return sum;
+}
+
+template <typename R>
+HWY_INLINE void rows_in_place(const CrossEntropyArgs<R>& args, RowRange rows) {
+  const hn::ScalableTag<R> d;
+  for (int64_t row = rows.begin; row < rows.end; ++row) {
+    R* z = args.logits + row * args.vocab;
+    const int64_t target = args.targets[row];
+    if (target < 0) {
+      args.losses[row] = args.square_norms[row] = 0;
+      if (args.gradient) fill_zero(args.vocab, z);
+      continue;
+    }
+    R max, square;
+    max_and_square(args.vocab, z, max, square);
+    const R at_target = z[target];
+    const R sum = args.gradient ? exponentials<true>(args.vocab, max, z)
+                                : exponentials<false>(args.vocab, max, z);
+    args.losses[row] = std::log(static_cast<double>(sum)) +
+                       (static_cast<double>(max) - static_cast<double>(at_target));
+    args.square_norms[row] = square;
+    if (args.gradient) {
+      const auto inverse = hn::Set(d, 1 / sum);
+      for_each_vector(d, args.vocab, [&](int64_t i, auto part) HWY_ATTR {
+        store(d, hn::Mul(load(d, z + i, part), inverse), z + i, part);
+      });
+      z[target] -= 1;
+    }
+  }
+}
+
+void RowsF32(const CrossEntropyArgs<float>& args, RowRange rows) { rows_in_place(args, rows); }
+void RowsF64(const CrossEntropyArgs<double>& args, RowRange rows) { rows_in_place(args, rows); }
+
+}  // namespace
+}  // namespace taper::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace taper {
+
+HWY_EXPORT(RowsF32);
+HWY_EXPORT(RowsF64);
+
+template <>
+void cross_entropy_rows<float>(const CrossEntropyArgs<float>& args, RowRange rows) {
+  HWY_DYNAMIC_DISPATCH(RowsF32)(args, rows);
+}
+template <>
+void cross_entropy_rows<double>(const CrossEntropyArgs<double>& args, RowRange rows) {
+  HWY_DYNAMIC_DISPATCH(RowsF64)(args, rows);
+}
+
+}  // namespace taper
+#endif
