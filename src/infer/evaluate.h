@@ -1,16 +1,15 @@
 // The loss of a model on held-out text, with the percentiles that a mean alone would hide.
 //
 // Two ways of cutting text into sequences:
-//   windows    consecutive windows of `context` ids of one stream; each id is predicted once,
-//   except the
-//              first of a window, which has nothing before it. A last window that is not full is
-//              left out, so that all sequences are equally long.
-//   documents  each document on its own: BOS first where the model has one, cut at `context` ids.
-// A loss is fp32 log-sum-exp minus the target's logit, in nats; sums are in double.
+//   windows    of a stream of ids, as in training: window w feeds ids [w C, (w + 1) C) and predicts
+//              the id after each, so that every id but the stream's first is predicted once. What
+//              is left at the end is not scored: all sequences are equally long.
+//   documents  each on its own, BOS first where the model has one, cut at C ids; all but the first
+//              are predicted.
+// C is the context. A loss is log-sum-exp minus the target's logit, in nats; sums are in double.
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,38 +20,36 @@
 
 namespace taper {
 
+// Ids of a sequence: all but the last are fed, all but the first are predicted.
+using Sequences = std::vector<std::vector<TokenId>>;
+
 struct Evaluation {
   double loss = 0;        // mean over all predictions
   double perplexity = 0;  // exp(loss)
   int64_t tokens = 0;     // predictions
   int64_t sequences = 0;
-  double p50 = 0, p95 = 0, p99 = 0, max = 0;  // of the sequences' mean losses
+  double p50 = 0, p95 = 0, p99 = 0, max = 0;  // of the sequences' mean losses, nearest rank
   double max_residual_norm = 0;               // largest L2 norm of a row entering the final norm
 };
 
-// Sequences of token ids. Evaluates each from position 0. Shows progress; throws Interrupted on
-// Ctrl-C, NumericsError naming the sequence when a loss is not finite, ConfigError when there is
-// nothing to score.
-Evaluation evaluate(const Model& model, ThreadPool& pool,
-                    const std::vector<std::vector<TokenId>>& sequences);
+// Runs each sequence from position 0. Shows progress. Throws Interrupted on Ctrl-C, NumericsError
+// naming the sequence when a loss is not finite, FormatError when there is nothing to predict.
+Evaluation evaluate(const Model& model, ThreadPool& pool, const Sequences& sequences);
 
-// Windows of a shard. FormatError when it was made by another tokenizer than `fingerprint` (0: not
-// checked), for an id beyond the model's vocabulary, and when there is too little data for one
-// window.
-std::vector<std::vector<TokenId>> shard_windows(const TokenShard& shard, const ModelConfig& config,
-                                                int64_t context, uint64_t fingerprint);
+// Windows of a shard. FormatError when another tokenizer than `tokenizer` made it (null: not
+// checked), when its ids may lie beyond the model's vocabulary, and when there is too little data
+// for one window.
+Sequences shard_windows(const TokenShard& shard, const ModelConfig& config,
+                        const Tokenizer* tokenizer, int64_t context);
 
-// Windows of a text: its documents, each with BOS before it and end-of-text after it where there
-// are such tokens, joined to one stream.
-std::vector<std::vector<TokenId>> text_windows(std::string_view text, const std::string& what,
-                                               const ModelConfig& config,
-                                               const Tokenizer& tokenizer, int64_t context);
+// Windows of a text: its documents joined to one stream, each after BOS and before end-of-text,
+// where there are such tokens. `what` names the text in errors.
+Sequences text_windows(std::string_view text, const std::string& what, const ModelConfig& config,
+                       const Tokenizer& tokenizer, int64_t context);
 
-// Documents of a text (separator <|endoftext|>, surrounding white space trimmed, empty ones
-// dropped).
-std::vector<std::vector<TokenId>> text_documents(std::string_view text, const std::string& what,
-                                                 const ModelConfig& config,
-                                                 const Tokenizer& tokenizer, int64_t context);
-std::vector<std::string_view> split_documents(std::string_view text);
+// The documents of a text, each on its own. Both cut a text at <|endoftext|>, trim the white space
+// around a document and leave empty ones out.
+Sequences text_documents(std::string_view text, const std::string& what, const ModelConfig& config,
+                         const Tokenizer& tokenizer, int64_t context);
 
 }  // namespace taper

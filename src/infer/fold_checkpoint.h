@@ -1,0 +1,25 @@
+// Folding from checkpoint to checkpoint, with the proof: the folded model is written beside its
+// place, run next to the unfolded one on real tokens, and only takes its place when their logits
+// agree.
+#pragma once
+
+#include <filesystem>
+
+#include "infer/compare.h"
+#include "taper/fold.h"
+
+namespace taper {
+
+struct FoldReport {
+  int64_t norms_folded = 0;  // by this fold
+  int64_t norms_kept = 0;    // plain norms that remain
+  LogitComparison comparison;
+};
+
+// `out` appears only after the verification passed; an existing one is replaced if `replace`.
+// ConfigError when the checkpoint cannot be folded (taper/fold.h), NumericsError when the logits
+// differ by more than kLogitTolerance: then nothing is left behind.
+FoldReport fold_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& out,
+                           bool replace, const TokenSample& sample, ThreadPool& pool);
+
+}  // namespace taper
