@@ -78,7 +78,7 @@ train() {
   else
     rm -rf "$2"
   fi
-  "$taper" train "$1" --out "$2" "${resume[@]}" >/dev/null
+  "$taper" train "$1" --out "$2" "${resume[@]}" >&2
   touch "$2/done"
 }
 
@@ -116,7 +116,7 @@ check_inputs
 
 if step "train the tokenizer" "$data/tokenizer.json"; then
   mkdir -p "$data"
-  "$taper" tokenizer train --input "$demo/text.txt" --vocab-size "$vocab_size" --out "$data/tokenizer.json"
+  "$taper" tokenizer train --input "$demo/text.txt" --vocab-size "$vocab_size" --out "$data/tokenizer.json" >&2
 fi
 if step "encode the text" "$results/data.json"; then
   json "$results/data.json" "$taper" data prepare --tokenizer "$data/tokenizer.json" \
