@@ -24,7 +24,14 @@ foreach(library libcudart.so.13 libcupti.so.13)
 endforeach()
 list(REMOVE_DUPLICATES torch_rpaths)
 
+# The wheel's headers bring an fmt of their own; ours, the one that is linked, must be found first.
+find_path(TAPER_FMT_INCLUDE fmt/format.h REQUIRED)
+mark_as_advanced(TAPER_FMT_INCLUDE)
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/before_torch)
+file(CREATE_LINK ${TAPER_FMT_INCLUDE}/fmt ${CMAKE_BINARY_DIR}/before_torch/fmt SYMBOLIC)
+
 add_library(taper_torch INTERFACE)
+target_include_directories(taper_torch BEFORE INTERFACE ${CMAKE_BINARY_DIR}/before_torch)
 target_include_directories(taper_torch SYSTEM INTERFACE
   ${TORCH_ROOT}/include ${TORCH_ROOT}/include/torch/csrc/api/include)
 target_compile_options(taper_torch INTERFACE -fopenmp)

@@ -1,0 +1,9 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace taper {
+
+void setup_train(CLI::App& parent);
+
+}  // namespace taper

@@ -1,0 +1,79 @@
+#include "train/data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/random.h"
+
+namespace taper {
+
+namespace {
+
+constexpr uint64_t kDataStream = 0x64617461;  // "data"
+
+Batch empty_batch(int64_t rows, int64_t window) {
+  return {torch::empty({rows, window}, torch::kInt64), torch::empty({rows, window}, torch::kInt64)};
+}
+
+void fill_row(const TokenShard& shard, int64_t begin, int64_t row, int64_t window, Batch& batch) {
+  const auto size = static_cast<size_t>(window);
+  shard.copy(begin, std::span<int64_t>(batch.inputs.data_ptr<int64_t>() + row * window, size));
+  shard.copy(begin + 1, std::span<int64_t>(batch.targets.data_ptr<int64_t>() + row * window, size));
+}
+
+}  // namespace
+
+TokenShard open_shard(const std::filesystem::path& path, int64_t vocab_size,
+                      const Tokenizer* tokenizer, int64_t window) {
+  TokenShard shard(path);
+  if (shard.vocab_size() > vocab_size)
+    throw FormatError(
+        fmt::format("{}: token ids reach up to {}, beyond the model's vocabulary of {}",
+                    path.string(), shard.vocab_size() - 1, vocab_size),
+        "prepare the text with the model's own tokenizer, or set model.vocab_size");
+  if (tokenizer && shard.tokenizer_fingerprint() != tokenizer->fingerprint())
+    throw FormatError(
+        fmt::format("{}: made with another tokenizer (fingerprint {:016x}, expected {:016x})",
+                    path.string(), shard.tokenizer_fingerprint(), tokenizer->fingerprint()),
+        "run `taper data prepare` with the model's tokenizer.json");
+  if (shard.size() < window + 1)
+    throw FormatError(fmt::format("{}: {} tokens are too few for one window of {} and its target",
+                                  path.string(), shard.size(), window),
+                      "add text, or lower train.window");
+  return shard;
+}
+
+WindowSampler::WindowSampler(const TokenShard& shard, int64_t window, uint64_t seed)
+    : shard_(shard), window_(window), seed_(seed) {
+  TAPER_CHECK(shard.size() > window);
+}
+
+Batch WindowSampler::random(int64_t index, int64_t rows) const {
+  Batch batch = empty_batch(rows, window_);
+  for (int64_t row = 0; row < rows; ++row) {
+    // Each row draws from a stream of its own, so that the number of words drawn does not matter.
+    Random random(seed_, kDataStream + (static_cast<uint64_t>(index * rows + row) << 32));
+    const auto places = static_cast<uint64_t>(shard_.size() - window_);
+    fill_row(shard_, static_cast<int64_t>(random.below(places)), row, window_, batch);
+  }
+  return batch;
+}
+
+FixedWindows::FixedWindows(const TokenShard& shard, int64_t window, int64_t count)
+    : shard_(shard), window_(window), available_((shard.size() - 1) / window) {
+  count_ = count == 0 ? available_ : std::min(count, available_);
+}
+
+Batch FixedWindows::batch(int64_t begin, int64_t rows) const {
+  rows = std::min(rows, count_ - begin);
+  Batch batch = empty_batch(rows, window_);
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t place = (begin + row) * available_ / count_;
+    fill_row(shard_, place * window_, row, window_, batch);
+  }
+  return batch;
+}
+
+}  // namespace taper

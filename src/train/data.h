@@ -1,0 +1,53 @@
+// Training batches: random contiguous windows of one token stream (method.md, section 3).
+//
+// A window's place is a pure function of (seed, micro-batch index, row): there is no loader state
+// to save, and paired runs with one seed see the same data in the same order.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "io/token_shard.h"
+#include "text/tokenizer.h"
+
+namespace taper {
+
+struct Batch {
+  torch::Tensor inputs;   // [B, T] int64
+  torch::Tensor targets;  // [B, T] int64, inputs shifted by one
+};
+
+// Opens a shard for a model: FormatError when its tokenizer is not `tokenizer` (nullptr: any), when
+// an id may lie beyond `vocab_size`, or when it holds less than one window and its target.
+TokenShard open_shard(const std::filesystem::path& path, int64_t vocab_size,
+                      const Tokenizer* tokenizer, int64_t window);
+
+class WindowSampler {
+ public:
+  WindowSampler(const TokenShard& shard, int64_t window, uint64_t seed);
+  // Rows [0, rows) of micro-batch `index`.
+  Batch random(int64_t index, int64_t rows) const;
+
+ private:
+  const TokenShard& shard_;
+  int64_t window_;
+  uint64_t seed_;
+};
+
+// Validation windows: `count` of them (0: all), non-overlapping, spread evenly over the shard.
+class FixedWindows {
+ public:
+  FixedWindows(const TokenShard& shard, int64_t window, int64_t count);
+  int64_t size() const { return count_; }
+  Batch batch(int64_t begin, int64_t rows) const;
+
+ private:
+  const TokenShard& shard_;
+  int64_t window_, available_, count_;
+};
+
+}  // namespace taper

@@ -1,0 +1,375 @@
+#include "train/trainer.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "core/error.h"
+#include "core/file.h"
+#include "core/interrupt.h"
+#include "core/log.h"
+#include "taper/calibration.h"
+
+namespace taper {
+
+namespace {
+
+constexpr double kSmoothing = 0.02;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+Trainer::Trainer(const TrainConfig& config, const std::filesystem::path& run, bool resume)
+    : config_(config), run_(run) {
+  if (config.train.threads > 0) at::set_num_threads(static_cast<int>(config.train.threads));
+  if (run_.latest() && !resume)
+    throw ConfigError(
+        fmt::format("{}: holds a run already, at step {}", run.string(), *run_.latest()),
+        "go on with --resume, or choose another folder with --out");
+  if (run_.latest()) check_config_unchanged();
+
+  std::optional<Checkpoint> init;
+  if (!config.init.from.empty()) init = Checkpoint::open(config.init.from);
+  std::filesystem::path tokenizer_path = config.data.tokenizer;
+  if (init && init->tokenizer_path()) tokenizer_path = *init->tokenizer_path();
+  tokenizer_ = load_tokenizer(tokenizer_path);
+
+  ModelConfig model = init ? init->config() : model_config(config, tokenizer_->vocab_size());
+  if (!init) {
+    model.bos_id = tokenizer_->bos_id();
+    model.eos_id = tokenizer_->eos_id();
+    model.validate("model");
+  }
+  if (init && !init->taper().tapered.empty())
+    throw ConfigError(fmt::format("init.from: {} holds tapered norms", config.init.from),
+                      "fold it first with `taper fold`, or go on with its own run by --resume");
+  window_ = config.train.window == 0 ? model.context : config.train.window;
+  if (window_ > model.context)
+    throw ConfigError(
+        fmt::format("train.window ({}) exceeds the model's context ({})", window_, model.context),
+        "lower train.window");
+  const auto open = [&](const std::string& path) {
+    return std::make_unique<TokenShard>(
+        open_shard(path, model.vocab_size, tokenizer_.get(), window_));
+  };
+  train_shard_ = open(config.data.train);
+  valid_shard_ = open(config.data.valid);
+  sampler_ = std::make_unique<WindowSampler>(*train_shard_, window_,
+                                             static_cast<uint64_t>(config.train.seed));
+  valid_windows_ =
+      std::make_unique<FixedWindows>(*valid_shard_, window_, config.train.valid_windows);
+
+  open_model(model, init ? init->taper().folded : std::vector<std::string>{});
+  if (run_.latest()) {
+    resume_latest();
+  } else if (init) {
+    model_->load(*init);
+  } else {
+    model_->initialize(config.init.std, config.init.scale_residual,
+                       static_cast<uint64_t>(config.train.seed));
+  }
+  state_.train_tokens = train_shard_->size();
+  metrics_ = std::make_unique<MetricsFile>(run_.metrics_path(), state_.step);
+  TrainConfig resolved = config;
+  write_file_atomically(run_.config_path(), train_schema(resolved).dump());
+}
+
+Trainer::~Trainer() = default;
+
+void Trainer::open_model(const ModelConfig& config, const std::vector<std::string>& folded) {
+  const TaperScope scope = config_.scope();
+  for (const NormSite& site : norm_sites(config))
+    if (in_scope(site, scope) && std::find(folded.begin(), folded.end(), site.name) != folded.end())
+      throw ConfigError(fmt::format("taper.scope is \"{}\", but {} is folded already in {}",
+                                    config_.taper.scope, site.name, config_.init.from),
+                        "set taper.scope = \"none\" to train the norm-free model on");
+  model_ = std::make_unique<Transformer>(config, scope, folded);
+  const auto& train = config_.train;
+  const OptimizerOptions options{train.beta1, train.beta2, train.adam_eps, train.weight_decay};
+  weights_ = std::make_unique<AdamW>(model_->parameters(), options);
+  taper_weights_ = std::make_unique<AdamW>(model_->taper_parameters(), options);
+
+  taper_.scope = scope;
+  taper_.phase = config_.tapers() ? "warmup" : "plain";
+  taper_.anchor = config_.anchored();
+  taper_.anchor_weight = taper_.anchor ? config_.anchor.weight : 0;
+  taper_.ema_weight = config_.taper.ema_weight;
+  taper_.folded = folded;
+  if (!config_.init.from.empty()) taper_.source["init"] = config_.init.from;
+}
+
+void Trainer::check_config_unchanged() const {
+  TrainConfig saved;
+  ConfigSchema schema = train_schema(saved);
+  schema.load_file(run_.config_path());
+  // What may change between sittings without changing the numbers.
+  saved.log = config_.log;
+  saved.train.valid_every = config_.train.valid_every;
+  saved.train.valid_windows = config_.train.valid_windows;
+  saved.train.checkpoint_every = config_.train.checkpoint_every;
+  saved.train.keep_checkpoints = config_.train.keep_checkpoints;
+  saved.train.threads = config_.train.threads;
+  saved.train.max_skipped_steps = config_.train.max_skipped_steps;
+  saved.data = config_.data;
+  TrainConfig now = config_;
+  const std::string before = schema.dump(), after = train_schema(now).dump();
+  if (before == after) return;
+  const auto differs = std::mismatch(before.begin(), before.end(), after.begin(), after.end());
+  const auto line_at = [](const std::string& text, std::string::const_iterator at) {
+    const auto begin = text.rfind('\n', static_cast<size_t>(at - text.begin()));
+    const size_t from = begin == std::string::npos ? 0 : begin + 1;
+    return text.substr(from, text.find('\n', from) - from);
+  };
+  throw ConfigError(
+      fmt::format("{}: the run was started with `{}`, the configuration now says `{}`",
+                  run_.config_path().string(), line_at(before, differs.first),
+                  line_at(after, differs.second)),
+      "resume with the same settings, or start a new run with another --out");
+}
+
+void Trainer::resume_latest() {
+  const int64_t step = *run_.latest();
+  state_ = read_training_checkpoint(run_.checkpoint_path(step), *model_, taper_, *weights_,
+                                    *taper_weights_);
+  TAPER_CHECK(state_.step == step);
+  if (state_.train_tokens != train_shard_->size())
+    throw ConfigError(
+        fmt::format("{}: holds {} tokens, the run was started with {}",
+                    train_shard_->path().string(), train_shard_->size(), state_.train_tokens),
+        "resume with the same data, or start a new run with another --out");
+  saved_step_ = step;
+  log_info("resumed at step {} of {}", step, config_.train.steps);
+}
+
+double Trainer::gate(int64_t step) const {
+  return config_.tapers() ? config_.gate_schedule().gate(step) : 1.0;
+}
+
+int64_t Trainer::tokens_per_step() const {
+  return config_.train.batch * config_.train.accumulate * window_;
+}
+
+void Trainer::begin_taper() {
+  std::map<std::string, double> scales;
+  Json norms = Json::array();
+  for (const NormSite& site : norm_sites(model_->config())) {
+    if (!in_scope(site, taper_.scope)) continue;
+    const double scale = calibrated_scale(site.name, taper_.numerators[site.name],
+                                          taper_.denominators[site.name], taper_.ema_weight);
+    scales[site.name] = scale;
+    norms.push_back({{"name", site.name}, {"c", scale}});
+  }
+  taper_.anchor_target = ema_mean(taper_.final_scale, taper_.ema_weight);
+  model_->begin_taper(scales);
+  taper_.tapered = model_->tapered_names();
+  metrics_->append({{"kind", "calibration"},
+                    {"step", state_.step},
+                    {"norms", norms},
+                    {"s_tgt", *taper_.anchor_target}});
+}
+
+void Trainer::calibrate(int64_t rows_per_step) {
+  for (const auto& [name, sums] : model_->take_sums()) {
+    TAPER_CHECK(sums.rows > 0);
+    const auto rows = static_cast<double>(sums.rows);
+    ema_update(taper_.numerators[name], taper_.ema_weight, sums.numerator / rows);
+    ema_update(taper_.denominators[name], taper_.ema_weight, sums.denominator / rows);
+  }
+  TAPER_CHECK(rows_per_step == tokens_per_step());
+}
+
+Trainer::StepResult Trainer::train_step() {
+  const int64_t k = state_.step;
+  const bool calibrating = config_.tapers() && k < config_.taper.start;
+  if (config_.tapers() && !calibrating && !model_->taper_begun()) begin_taper();
+
+  ForwardOptions options;
+  options.gate = gate(k);
+  options.calibrate = calibrating;
+  if (config_.anchored() && model_->taper_begun()) options.anchor_target = taper_.anchor_target;
+
+  StepResult step{};
+  const auto num_tokens = static_cast<double>(tokens_per_step());
+  for (int64_t micro = 0; micro < config_.train.accumulate; ++micro) {
+    const Batch batch = sampler_->random(k * config_.train.accumulate + micro, config_.train.batch);
+    ForwardResult result = model_->forward(batch.inputs, batch.targets, options);
+    torch::Tensor loss = result.loss_sum;
+    if (result.anchor_sum.defined()) {
+      loss = loss + config_.anchor.weight * result.anchor_sum;
+      step.anchor_loss += config_.anchor.weight * result.anchor_sum.item<double>() / num_tokens;
+    }
+    (loss / num_tokens).backward();
+    step.loss += result.loss_value / num_tokens;
+    step.logit_norm += result.logit_norm_sum / num_tokens;
+    step.final_scale += result.scale_sum / num_tokens;
+  }
+
+  double squared = weights_->squared_gradient_norm();
+  if (model_->taper_begun()) squared += taper_weights_->squared_gradient_norm();
+  step.gradient_norm = std::sqrt(squared);
+  if (!std::isfinite(step.gradient_norm)) {
+    skip_step(step);
+  } else {
+    state_.skipped_in_a_row = 0;
+    if (calibrating) {
+      calibrate(tokens_per_step());
+      ema_update(taper_.final_scale, taper_.ema_weight, step.final_scale);
+    }
+    const double clip = config_.train.clip;
+    const double scale = clip > 0 && step.gradient_norm > clip ? clip / step.gradient_norm : 1.0;
+    const double rate = config_.learning_rate(k);
+    weights_->step(rate, scale);
+    if (model_->taper_begun()) taper_weights_->step(rate, scale);
+    state_.smoothed_loss += kSmoothing * (step.loss - state_.smoothed_loss);
+    ++state_.smoothed_updates;
+  }
+  weights_->clear_gradients();
+  taper_weights_->clear_gradients();
+  ++state_.step;
+  return step;
+}
+
+void Trainer::skip_step(StepResult& result) {
+  result.skipped = true;
+  model_->take_sums();
+  std::string bad = weights_->first_bad_gradient();
+  if (bad.empty()) bad = taper_weights_->first_bad_gradient();
+  ++state_.skipped_steps;
+  ++state_.skipped_in_a_row;
+  metrics_->append({{"kind", "skipped"}, {"step", state_.step + 1}, {"parameter", bad}});
+  log_warning(fmt::format("step {}: the gradient is not finite (first at {}); the step is skipped",
+                          state_.step + 1, bad));
+  if (state_.skipped_in_a_row >= config_.train.max_skipped_steps)
+    throw NumericsError(
+        fmt::format("step {}: {} steps in a row without a finite gradient (first at {})",
+                    state_.step + 1, state_.skipped_in_a_row, bad),
+        "the last checkpoint is good; resume from it with a lower train.learning_rate in a new "
+        "run");
+}
+
+double Trainer::validate(double at_gate) {
+  torch::NoGradGuard no_grad;
+  ForwardOptions options;
+  options.gate = at_gate;
+  double loss = 0, count = 0;
+  for (int64_t begin = 0; begin < valid_windows_->size(); begin += config_.train.batch) {
+    const Batch batch = valid_windows_->batch(begin, config_.train.batch);
+    const ForwardResult result = model_->forward(batch.inputs, batch.targets, options);
+    loss += result.loss_value;
+    count += static_cast<double>(result.count);
+  }
+  return loss / count;
+}
+
+void Trainer::validate_and_log() {
+  if (validated_step_ == state_.step) return;
+  validated_step_ = state_.step;
+  const double now = gate(state_.step);
+  valid_loss_ = validate(now);
+  Json row = {{"kind", "valid"}, {"step", state_.step}, {"loss", valid_loss_}, {"gate", now}};
+  if (model_->taper_begun()) row["loss_g0"] = now == 0 ? valid_loss_ : validate(0);
+  metrics_->append(row);
+}
+
+void Trainer::save() {
+  if (saved_step_ == state_.step) return;
+  taper_.gate = gate(state_.step);
+  if (config_.tapers())
+    taper_.phase =
+        model_->taper_begun() ? std::string(config_.gate_schedule().phase(state_.step)) : "warmup";
+  AtomicDirectory folder(run_.checkpoint_path(state_.step), /*replace=*/true);
+  write_training_checkpoint(folder.path(), *model_, taper_, tokenizer_->json(), state_, *weights_,
+                            *taper_weights_);
+  folder.commit();
+  run_.set_latest(state_.step);
+  saved_step_ = state_.step;
+}
+
+void Trainer::log_step(const StepResult& result) {
+  const int64_t k = state_.step - 1;
+  metrics_->append({{"kind", "train"},
+                    {"step", state_.step},
+                    {"loss", result.loss},
+                    {"anchor_loss", result.anchor_loss},
+                    {"gate", gate(k)},
+                    {"lr", config_.learning_rate(k)},
+                    {"grad_norm", result.gradient_norm},
+                    {"logit_norm", result.logit_norm},
+                    {"final_scale", result.final_scale},
+                    {"tokens_per_s", sitting_tokens_ / std::max(sitting_seconds_, 1e-9)},
+                    {"tokens", state_.step * tokens_per_step()},
+                    {"seconds", state_.seconds}});
+}
+
+TrainSummary Trainer::summary() const {
+  TrainSummary out;
+  out.step = state_.step;
+  out.train_loss = state_.smoothed_updates == 0
+                       ? 0
+                       : ema_mean({state_.smoothed_loss, state_.smoothed_updates}, kSmoothing);
+  out.valid_loss = valid_loss_;
+  out.gate = gate(state_.step);
+  out.tokens_per_s = sitting_tokens_ / std::max(sitting_seconds_, 1e-9);
+  out.seconds = state_.seconds;
+  out.parameters = model_->config().num_parameters();
+  return out;
+}
+
+TrainSummary Trainer::run() {
+  const int64_t steps = config_.train.steps;
+  if (state_.step == steps) {
+    log_info("{} steps are done already", steps);
+    validate_and_log();
+    return summary();
+  }
+  log_info("training {} parameters for {} steps of {} tokens on {} threads",
+           model_->config().num_parameters(), steps, tokens_per_step(), at::get_num_threads());
+  Progress progress("train", steps, "steps");
+  while (state_.step < steps) {
+    if (interrupted()) {
+      save();
+      throw Interrupted(
+          fmt::format("interrupted at step {} of {}, checkpoint written", state_.step, steps),
+          "go on with the same command and --resume");
+    }
+    const auto start = std::chrono::steady_clock::now();
+    const StepResult result = train_step();
+    const double seconds = seconds_since(start);
+    state_.seconds += seconds;
+    sitting_seconds_ += seconds;
+    sitting_tokens_ += static_cast<double>(tokens_per_step());
+
+    const int64_t done = state_.step;
+    const bool last = done == steps;
+    if (!result.skipped && (done % config_.log.every == 0 || done == 1 || last)) log_step(result);
+    progress.update(done, fmt::format("loss {:.4f}  gate {:.3f}  {:.0f} tok/s", result.loss,
+                                      gate(done), sitting_tokens_ / sitting_seconds_));
+    const bool checkpoint = done % config_.train.checkpoint_every == 0 || last;
+    if (checkpoint || done % config_.train.valid_every == 0) validate_and_log();
+    if (checkpoint && (last || !result.skipped)) {
+      const double now = gate(done);
+      const bool comparable = !config_.tapers() || now == 0;
+      const bool better = comparable && valid_loss_ < state_.best_loss;
+      if (better) state_.best_loss = valid_loss_;
+      save();
+      if (better) run_.set_best(done);
+      run_.prune(config_.train.keep_checkpoints);
+    }
+  }
+  const TrainSummary out = summary();
+  metrics_->append({{"kind", "end"},
+                    {"step", out.step},
+                    {"train_loss", out.train_loss},
+                    {"valid_loss", out.valid_loss},
+                    {"tokens_per_s", out.tokens_per_s},
+                    {"seconds", out.seconds}});
+  return out;
+}
+
+}  // namespace taper

@@ -1,0 +1,44 @@
+// The training graph on a real model that nobody here trained: its known loss (../shared/data).
+#include "stories260k.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "core/file.h"
+#include "infer/evaluate.h"
+#include "shared_data.h"
+#include "temp_dir.h"
+#include "text/tokenizer.h"
+#include "train/nn/transformer.h"
+
+namespace taper {
+namespace {
+
+TEST(Stories260K, TrainingGraph_GivesTheKnownLoss) {
+  const auto data = shared_data();
+  if (!data) GTEST_SKIP() << "no shared data";
+  TempDir folder;
+  test::import_stories260k(*data, folder.path() / "model");
+  const Checkpoint checkpoint = Checkpoint::open(folder.path() / "model");
+  const auto tokenizer = load_tokenizer(*checkpoint.tokenizer_path());
+  Transformer model(checkpoint.config(), TaperScope::kNone);
+  model.load(checkpoint);
+
+  const std::string text = read_file(*data / "tinystories/tinystories_eval200.txt");
+  double loss = 0;
+  int64_t count = 0;
+  torch::NoGradGuard no_grad;
+  for (const auto& ids : text_documents(text, "eval200", checkpoint.config(), *tokenizer, 512)) {
+    const torch::Tensor row = torch::tensor(std::vector<int64_t>(ids.begin(), ids.end()));
+    const int64_t n = row.numel() - 1;
+    const ForwardResult result =
+        model.forward(row.narrow(0, 0, n).view({1, n}), row.narrow(0, 1, n).view({1, n}), {});
+    loss += result.loss_value;
+    count += result.count;
+  }
+  EXPECT_EQ(count, 70718);
+  EXPECT_NEAR(loss / static_cast<double>(count), 1.30651, 0.0005);
+}
+
+}  // namespace
+}  // namespace taper
