@@ -1,0 +1,21 @@
+// The commands of taper, in the order of its help page within each group. To add one, write
+// cmd_<name>.cpp (see command.h) and its line here.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#define TAPER_COMMANDS(COMMAND) COMMAND(report)
+
+namespace taper {
+
+#define TAPER_DECLARE(name) void setup_##name(CLI::App& parent);
+TAPER_COMMANDS(TAPER_DECLARE)
+#undef TAPER_DECLARE
+
+inline void set_up_commands(CLI::App& parent) {
+#define TAPER_SET_UP(name) setup_##name(parent);
+  TAPER_COMMANDS(TAPER_SET_UP)
+#undef TAPER_SET_UP
+}
+
+}  // namespace taper
