@@ -66,7 +66,7 @@ Scale y_scale(const ChartSpec& spec, int max_ticks, bool* is_log) {
   const bool fixed = spec.y_low || spec.y_high;
   *is_log = spec.y_log_when_wide && !fixed && !positive.empty() &&
             positive.high > kWideRange * positive.low;
-  if (*is_log) return Scale::logarithmic(positive.low, positive.high, max_ticks);
+  if (*is_log) return Scale::logarithmic(positive.low, positive.high, std::max(max_ticks, 5));
   Range range = y_range(spec, false);
   if (range.empty()) range = {0, 1};
   if (spec.y_from_zero) range.add(0);

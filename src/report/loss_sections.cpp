@@ -80,7 +80,8 @@ std::optional<double> loss_cut(const std::vector<Run>& runs) {
     }
     for (const Point& point : valid_curve(run)) low = std::min(low, point.y);
   }
-  if (!(high - cut > kCutGain * (high - low))) return std::nullopt;
+  const bool gains = high - cut > kCutGain * (high - low);
+  if (!gains || !std::isfinite(cut)) return std::nullopt;
   return cut;
 }
 

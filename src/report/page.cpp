@@ -46,7 +46,7 @@ table{border-collapse:collapse;width:100%;font-size:14px;font-variant-numeric:ta
 th,td{text-align:left;padding:7px 10px;border-bottom:1px solid var(--line);white-space:nowrap}
 th:first-child,td:first-child{padding-left:0}
 th{color:var(--soft);font-weight:500;font-size:13px}.n{text-align:right}em{color:var(--soft);font-size:12px}
-.bar{display:block;height:4px;margin-top:4px;border-radius:2px;background:var(--line)}
+.bar{display:block;width:84px;height:4px;margin:4px 0 0 auto;border-radius:2px;background:var(--line)}
 .bar i{display:block;height:4px;border-radius:2px;background:var(--s0)}
 .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;margin:20px 0}
 .card{background:var(--panel);border:1px solid var(--line);border-radius:10px;padding:12px 14px}
@@ -57,7 +57,8 @@ white-space:pre-wrap;overflow-wrap:anywhere;font-family:Georgia,"Times New Roman
 details{margin:8px 0}summary{cursor:pointer;color:var(--soft);font-size:14px}
 pre{overflow-x:auto;background:var(--panel);border-radius:8px;padding:12px 14px;font-size:12.5px;line-height:1.5}
 @media(max-width:640px){body{padding:18px 14px 40px}.wide{display:none}.narrow{display:block}
-div.grid{grid-template-columns:1fr}h1{font-size:22px}}
+div.grid{grid-template-columns:1fr}h1{font-size:22px}
+th,td{padding:7px 6px}td:first-child{white-space:normal;min-width:104px}}
 )css";
 
 std::string subtitle(const std::vector<Run>& runs) {

@@ -41,13 +41,9 @@ std::vector<double> decade_values(double low, double high, const std::vector<dou
 
 std::string tick_label(double value, double step) {
   if (std::abs(value) < step * 1e-6) return "0";
-  const double size = std::abs(value);
-  if (size >= 1e6) {
-    const bool whole = std::fmod(step, 1e6) == 0;
-    return fmt::format("{:.{}f}M", value / 1e6, whole ? 0 : 1);
-  }
-  if (size >= 1e5 && std::fmod(step, 1e3) == 0) return fmt::format("{:.0f}k", value / 1e3);
-  if (size >= 1000 && step >= 1) return format_count(std::llround(value));
+  if (step >= 1e6) return fmt::format("{:g}M", value / 1e6);
+  if (step >= 1e4) return fmt::format("{:g}k", value / 1e3);
+  if (step >= 1) return format_count(std::llround(value));
   if (step < 1e-4) return fmt::format("{:g}", value);
   const int decimals = std::max(0, static_cast<int>(-std::floor(std::log10(step) + 1e-9)));
   return fmt::format("{:.{}f}", value, decimals);
@@ -82,8 +78,13 @@ Scale Scale::logarithmic(double low, double high, int max_ticks) {
   const double room = std::pow(high / low, 0.04) * 1.02;
   scale.low_ = low / room;
   scale.high_ = high * room;
-  std::vector<double> values = decade_values(scale.low_, scale.high_, {1, 2, 5}, 1);
-  for (int every = 1; static_cast<int>(values.size()) > max_ticks; ++every) {
+  std::vector<double> values;
+  for (const std::vector<double>& factors :
+       {std::vector<double>{1, 2, 5}, std::vector<double>{1, 3}, std::vector<double>{1}}) {
+    values = decade_values(scale.low_, scale.high_, factors, 1);
+    if (static_cast<int>(values.size()) <= max_ticks) break;
+  }
+  for (int every = 2; static_cast<int>(values.size()) > max_ticks; ++every) {
     values = decade_values(scale.low_, scale.high_, {1}, every);
   }
   // Over less than half a decade, round linear ticks read better.

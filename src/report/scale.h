@@ -15,7 +15,8 @@ class Scale {
  public:
   // Linear, widened to round values when `nice`. Equal ends are pulled apart.
   static Scale linear(double low, double high, int max_ticks, bool nice = true);
-  // Logarithmic, 0 < low <= high; ticks at powers of ten, and at 2 and 5 when there are few.
+  // Logarithmic, 0 < low <= high; ticks at powers of ten, with more between them while there is
+  // room.
   static Scale logarithmic(double low, double high, int max_ticks);
 
   void set_pixels(double at_low, double at_high);

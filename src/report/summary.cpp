@@ -33,7 +33,6 @@ std::string row(const char* label, const std::string& a, const std::string& b,
   return fmt::format("{:<28}{:>14}{:>14}{:>14}\n", label, a, b, c);
 }
 
-// "1.08x", against the baseline.
 std::string speed(double tokens_per_s) { return format_significant(tokens_per_s, 4); }
 
 }  // namespace

@@ -27,6 +27,13 @@ std::string speed_cell(double tokens_per_s, double fastest) {
                      format_significant(tokens_per_s, 4), 100 * tokens_per_s / fastest);
 }
 
+// "4.9 M" tokens.
+std::string format_tokens(double tokens) {
+  if (std::isnan(tokens)) return "–";
+  if (tokens < 1e6) return format_count(std::llround(tokens));
+  return fmt::format("{} M", format_significant(tokens / 1e6, 3));
+}
+
 std::string times(double ratio) { return fmt::format("{:.3f}×", ratio); }
 
 std::string run_row(const Run& run, size_t index, const Run& reference) {
@@ -40,7 +47,7 @@ std::string run_row(const Run& run, size_t index, const Run& reference) {
   out += cell(index == 0 ? "–" : format_percent(gap));
   out += cell(run.num_parameters > 0 ? format_count(run.num_parameters) : "–");
   out += cell(format_count(run.steps));
-  out += cell(std::isnan(run.tokens) ? "–" : format_count(std::llround(run.tokens)));
+  out += cell(format_tokens(run.tokens));
   out += cell(format_significant(run.tokens_per_s, 4));
   out += cell(std::isnan(run.seconds) ? "–" : format_duration(run.seconds));
   return out + "</tr>\n";
