@@ -12,6 +12,9 @@ namespace {
 
 constexpr double kDelta = 1e-12;  // keeps c finite for a stream of zeros
 
+const double kLogBin = std::log(1.01);
+constexpr double kSmallest = 1e-9, kLargest = 1e9;
+
 double checked_scale(const std::string& norm, double numerator, double denominator) {
   const double scale = numerator / (denominator + kDelta);
   if (std::isfinite(scale) && scale > 0) return scale;
@@ -101,6 +104,26 @@ double NormStatistics::relative_error(double c) const {
   if (tokens == 0) no_statistics("norm statistics");
   const double error = sum_weight_over_r2 - 2 * c * sum_weight_over_r + c * c * sum_weight;
   return std::sqrt(std::max(error, 0.0) / sum_weight_over_r2);
+}
+
+void ScaleHistogram::add(double r) {
+  const auto bin = [](double value) {
+    return static_cast<size_t>(std::log(value / kSmallest) / kLogBin);
+  };
+  if (bins_.empty()) bins_.resize(bin(kLargest) + 1);
+  // Not std::clamp: a NaN, which has no place in an order, goes to the largest bin.
+  const double inside = r < kSmallest ? kSmallest : r < kLargest ? r : kLargest;
+  ++bins_[bin(inside)];
+  ++count_;
+}
+
+double ScaleHistogram::quantile(double share) const {
+  if (count_ == 0) no_statistics("quantiles of r");
+  const double wanted = std::max(1.0, std::ceil(share * static_cast<double>(count_)));
+  int64_t seen = 0;
+  size_t bin = 0;
+  while (static_cast<double>(seen += bins_[bin]) < wanted) ++bin;
+  return kSmallest * std::exp((static_cast<double>(bin) + 0.5) * kLogBin);
 }
 
 }  // namespace taper

@@ -1,12 +1,13 @@
 // Calibration of the fixed scales (method.md, section 1), gathered while g = 1:
 //   c* = E[ ||h gamma||^2 / r ] / E[ ||h gamma||^2 ],   s_tgt = E[ r ] at the final norm's input,
-// each expectation an EMA over optimizer steps, s <- (1 - m) s + m x, bias-corrected by 1 - (1 -
-// m)^n.
+// each expectation an EMA over optimizer steps, s <- (1 - m) s + m x, bias-corrected by
+// 1 - (1 - m)^n.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "model/checkpoint.h"
 
@@ -46,6 +47,19 @@ struct NormStatistics {
   double scale(const std::string& norm) const;
   // sqrt( sum ||y - y~||^2 / sum ||y||^2 ) with the fixed scale c.
   double relative_error(double c) const;
+};
+
+// Quantiles of r over any number of tokens: bins a factor of 1.01 wide, so to 0.5 %.
+class ScaleHistogram {
+ public:
+  void add(double r);  // r > 0; beyond 1e-9..1e9 it counts as the border
+  int64_t count() const { return count_; }
+  // The centre of the bin that holds the value at `share` in [0, 1]; NumericsError when empty.
+  double quantile(double share) const;
+
+ private:
+  std::vector<int64_t> bins_;
+  int64_t count_ = 0;
 };
 
 }  // namespace taper

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -157,6 +158,31 @@ TEST(Statistics, TokensOfOneSize_AreReplacedWithoutError) {
 TEST(Statistics, WithoutTokens_IsAnErrorThatAsksForCalibration) {
   EXPECT_ERROR(NormStatistics{}.scale("model.norm"), NumericsError, "model.norm", "calibration");
   EXPECT_ERROR(NormStatistics{}.mean_r(), NumericsError, "calibration");
+}
+
+TEST(ScaleHistogram, Quantiles_AreThoseOfTheSortedValues) {
+  ScaleHistogram histogram;
+  EXPECT_ERROR(histogram.quantile(0.5), NumericsError, "calibration");
+  Random random(3);
+  std::vector<double> values;
+  for (int i = 0; i < 1001; ++i) {
+    values.push_back(std::exp(2 * random.normal()));
+    histogram.add(values.back());
+  }
+  std::sort(values.begin(), values.end());
+  EXPECT_EQ(histogram.count(), 1001);
+  EXPECT_NEAR(histogram.quantile(0.5), values[500], 0.006 * values[500]);
+  EXPECT_NEAR(histogram.quantile(0.01), values[10], 0.006 * values[10]);
+  EXPECT_NEAR(histogram.quantile(1), values.back(), 0.006 * values.back());
+}
+
+TEST(ScaleHistogram, ExtremeValues_StayInTheBorderBins) {
+  ScaleHistogram histogram;
+  histogram.add(1e-30);
+  histogram.add(HUGE_VAL);
+  histogram.add(std::nan(""));
+  EXPECT_NEAR(histogram.quantile(0), 1e-9, 1e-11);
+  EXPECT_NEAR(histogram.quantile(1), 1e9, 1e7);
 }
 
 }  // namespace
