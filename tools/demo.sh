@@ -51,13 +51,15 @@ step() {
   printf '[%2d/%d] %s\n' "$step_number" "$steps" "$1" >&2
 }
 
-# json FILE COMMAND...: the command's output becomes FILE, all or nothing.
-json() {
+# to_file FILE COMMAND...: the command's output becomes FILE, all or nothing.
+to_file() {
   partial=$1.tmp
-  "${@:2}" --json >"$partial"
+  "${@:2}" >"$partial"
   mv "$partial" "$1"
   partial=""
 }
+
+json() { to_file "$@" --json; }
 
 # Text and recipes decide what every later file holds: a change of them needs a fresh folder.
 check_inputs() {
@@ -146,8 +148,8 @@ if step "time decoding, the three in turn" "$results/bench.json"; then
   json "$results/bench.json" "$taper" bench decode "baseline=$demo/baseline" \
     "explicit=$demo/taper:gate=0" "folded=$demo/folded"
 fi
-if step "write with the folded model" "$results/generate.json"; then
-  json "$results/generate.json" "$taper" generate "$demo/folded" --prompt "$(first_words)" -n 160 \
+if step "write with the folded model" "$results/sample.txt"; then
+  to_file "$results/sample.txt" "$taper" generate "$demo/folded" --prompt "$(first_words)" -n 160 \
     --temperature 0.7 --top-p 0.95 --seed 1
 fi
 

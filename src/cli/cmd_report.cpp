@@ -44,7 +44,9 @@ std::optional<Summary> load_summary(const Options& options) {
     return summary_from_json(parse_json(read_file(options.summary), name), name);
   }
   const Summary summary = gather_summary(options.results, options.seconds);
-  write_file_atomically(options.summary, to_json(summary).dump(2) + "\n");
+  const auto replace =
+      Json::error_handler_t::replace;  // a model may write bytes that are not UTF-8
+  write_file_atomically(options.summary, to_json(summary).dump(2, ' ', false, replace) + "\n");
   return summary;
 }
 

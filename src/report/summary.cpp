@@ -80,9 +80,8 @@ Summary gather_summary(const fs::path& results, double seconds) {
   summary.baseline_tokens_per_s = decode_speed(bench, "baseline", bench_path);
   summary.explicit_tokens_per_s = decode_speed(bench, "explicit", bench_path);
   summary.folded_tokens_per_s = decode_speed(bench, "folded", bench_path);
-  const fs::path generate = results / "generate.json";
-  summary.sample = json_value<std::string>(read_result(generate), "prompt", "", generate.string()) +
-                   result<std::string>(generate, "text");
+  summary.sample = read_file(results / "sample.txt");
+  while (summary.sample.ends_with('\n')) summary.sample.pop_back();
   summary.seconds = seconds;
   return summary;
 }

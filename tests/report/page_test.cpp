@@ -47,7 +47,7 @@ void write_results(const std::filesystem::path& folder) {
         R"({"rows": [{"variant": "baseline", "tokens_per_s": 800},
                      {"variant": "explicit", "tokens_per_s": 840},
                      {"variant": "folded", "tokens_per_s": 900}]})");
-  write(folder / "generate.json", R"({"prompt": "And ", "text": "<it> came to pass"})");
+  write(folder / "sample.txt", "And <it> came to pass\n");
 }
 
 TEST(Run, FinalFigures_ComeFromTheLog) {
