@@ -116,12 +116,11 @@ else
 fi
 check_inputs
 
-if step "train the tokenizer" "$data/tokenizer.json"; then
-  mkdir -p "$data"
-  "$taper" tokenizer train --input "$demo/text.txt" --vocab-size "$vocab_size" --out "$data/tokenizer.json" >&2
+if step "train the tokenizer" "$demo/tokenizer.json"; then
+  "$taper" tokenizer train --input "$demo/text.txt" --vocab-size "$vocab_size" --out "$demo/tokenizer.json" >&2
 fi
 if step "encode the text" "$results/data.json"; then
-  json "$results/data.json" "$taper" data prepare --tokenizer "$data/tokenizer.json" \
+  json "$results/data.json" "$taper" data prepare --tokenizer "$demo/tokenizer.json" \
     --input "$demo/text.txt" --out "$data" --valid-fraction "$valid_fraction"
 fi
 if step "train the baseline, with its norms" "$demo/baseline/done"; then
