@@ -133,6 +133,8 @@ ConfigSchema train_schema(TrainConfig& c) {
   s.add("taper.end", &c.taper.end, "First step with gate 0; -1: train.steps (the paper).");
   s.add("taper.ema_weight", &c.taper.ema_weight,
         "Weight m of the newest sample in the calibration averages.");
+  s.add("taper.skip_first_position", &c.taper.skip_first_position,
+        "Leave position 0 of each window out of the calibration (attention sinks).");
 
   s.section("anchor", "Keeps the scale of the final residual where calibration found it.");
   s.add("anchor.enabled", &c.anchor.enabled, "Add the anchor loss from taper.start on.");

@@ -174,14 +174,14 @@ void Trainer::begin_taper() {
                     {"s_tgt", *taper_.anchor_target}});
 }
 
-void Trainer::calibrate(int64_t rows_per_step) {
+void Trainer::calibrate(double final_scale) {
   for (const auto& [name, sums] : model_->take_sums()) {
     TAPER_CHECK(sums.rows > 0);
     const auto rows = static_cast<double>(sums.rows);
     ema_update(taper_.numerators[name], taper_.ema_weight, sums.numerator / rows);
     ema_update(taper_.denominators[name], taper_.ema_weight, sums.denominator / rows);
   }
-  TAPER_CHECK(rows_per_step == tokens_per_step());
+  ema_update(taper_.final_scale, taper_.ema_weight, final_scale);
 }
 
 Trainer::StepResult Trainer::train_step() {
@@ -192,6 +192,7 @@ Trainer::StepResult Trainer::train_step() {
   ForwardOptions options;
   options.gate = gate(k);
   options.calibrate = calibrating;
+  options.skip_first_position = config_.taper.skip_first_position;
   if (config_.anchored() && model_->taper_begun()) options.anchor_target = taper_.anchor_target;
 
   StepResult step{};
@@ -199,15 +200,18 @@ Trainer::StepResult Trainer::train_step() {
   for (int64_t micro = 0; micro < config_.train.accumulate; ++micro) {
     const Batch batch = sampler_->random(k * config_.train.accumulate + micro, config_.train.batch);
     ForwardResult result = model_->forward(batch.inputs, batch.targets, options);
-    torch::Tensor loss = result.loss_sum;
+    torch::Tensor loss = result.loss_sum / num_tokens;
+    const double micro_batches = static_cast<double>(config_.train.accumulate);
+    const double scale_count = static_cast<double>(result.scale.count) * micro_batches;
     if (result.anchor_sum.defined()) {
-      loss = loss + config_.anchor.weight * result.anchor_sum;
-      step.anchor_loss += config_.anchor.weight * result.anchor_sum.item<double>() / num_tokens;
+      const torch::Tensor anchor = config_.anchor.weight * result.anchor_sum / scale_count;
+      step.anchor_loss += anchor.item<double>();
+      loss = loss + anchor;
     }
-    (loss / num_tokens).backward();
+    loss.backward();
     step.loss += result.loss_value / num_tokens;
     step.logit_norm += result.logit_norm_sum / num_tokens;
-    step.final_scale += result.scale_sum / num_tokens;
+    step.final_scale += result.scale.scale_sum / scale_count;
   }
 
   double squared = weights_->squared_gradient_norm();
@@ -218,8 +222,7 @@ Trainer::StepResult Trainer::train_step() {
   } else {
     state_.skipped_in_a_row = 0;
     if (calibrating) {
-      calibrate(tokens_per_step());
-      ema_update(taper_.final_scale, taper_.ema_weight, step.final_scale);
+      calibrate(step.final_scale);
     }
     const double clip = config_.train.clip;
     const double scale = clip > 0 && step.gradient_norm > clip ? clip / step.gradient_norm : 1.0;

@@ -54,8 +54,7 @@ class Trainer {
   void check_config_unchanged() const;
   double gate(int64_t step) const;
   StepResult train_step();
-  void accumulate(const ForwardResult& result, StepResult& step, double num_tokens) const;
-  void calibrate(int64_t rows_per_step);
+  void calibrate(double final_scale);
   void begin_taper();
   void skip_step(StepResult& result);
   double validate(double gate);

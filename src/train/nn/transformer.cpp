@@ -122,19 +122,19 @@ void Transformer::begin_taper(const std::map<std::string, double>& scales) {
 }
 
 torch::Tensor Transformer::apply(Norm& norm, const torch::Tensor& h,
-                                 const ForwardOptions& options) {
+                                 const ForwardOptions& options, const torch::Tensor& mask) {
   if (norm.folded) return h;
   const torch::Tensor gamma = parameters_.leaf(norm.gamma);
   ops::NormSums* sums = options.calibrate && norm.in_scope ? &norm.sums : nullptr;
   if (!norm.in_scope || !taper_begun_)
-    return ops::taper_rms_norm(h, gamma, {}, 0, 1, config_.norm_eps, sums);
+    return ops::taper_rms_norm(h, gamma, {}, 0, 1, config_.norm_eps, sums, mask);
   return ops::taper_rms_norm(h, gamma, taper_parameters_.leaf(norm.gamma_t), norm.scale,
-                             options.gate, config_.norm_eps, nullptr);
+                             options.gate, config_.norm_eps);
 }
 
 torch::Tensor Transformer::residual_stream(const torch::Tensor& ids_BT,
-                                           const ForwardOptions& options) {
-  TAPER_CHECK(options.gate == 1.0 || taper_begun_ || final_norm_.folded || !blocks_.empty());
+                                           const ForwardOptions& options,
+                                           const torch::Tensor& mask) {
   const int64_t batch = ids_BT.size(0), time = ids_BT.size(1);
   if (time > config_.context)
     throw ShapeError(fmt::format("a window of {} tokens exceeds the model's context of {}", time,
@@ -142,14 +142,13 @@ torch::Tensor Transformer::residual_stream(const torch::Tensor& ids_BT,
                      "lower train.window or --context");
   torch::Tensor h = ops::embedding(ids_BT.reshape({-1}), parameters_.leaf(embedding_));
   for (auto& block : blocks_) {
-    torch::Tensor x = apply(block.attention_norm, h, options);
+    torch::Tensor x = apply(block.attention_norm, h, options, mask);
     torch::Tensor qkv = ops::linear(x, parameters_.leaf(block.qkv));
     torch::Tensor mixed =
-
         ops::causal_attention(qkv.view({batch, time, -1}), config_.num_heads, config_.num_kv_heads,
                               rope_cos_, rope_sin_);
     h = h + ops::linear(mixed.view({batch * time, -1}), parameters_.leaf(block.out));
-    x = apply(block.ffn_norm, h, options);
+    x = apply(block.ffn_norm, h, options, mask);
     torch::Tensor hidden = ops::swiglu(ops::linear(x, parameters_.leaf(block.gate_up)));
     h = h + ops::linear(hidden, parameters_.leaf(block.down));
   }
@@ -159,15 +158,21 @@ torch::Tensor Transformer::residual_stream(const torch::Tensor& ids_BT,
 ForwardResult Transformer::forward(const torch::Tensor& ids_BT, const torch::Tensor& targets_BT,
                                    const ForwardOptions& options) {
   ForwardResult result;
-  const torch::Tensor h = residual_stream(ids_BT, options);
-  if (options.anchor_target) {
-    ops::AnchorLoss anchor = ops::anchor_loss(h, *options.anchor_target, config_.norm_eps);
-    result.anchor_sum = anchor.loss_sum;
-    result.scale_sum = anchor.scale_sum;
-  } else {
-    result.scale_sum = ops::residual_scale(h, config_.norm_eps).scale_sum;
+  torch::Tensor mask;  // rows that count in the statistics; undefined: all
+  if (options.skip_first_position) {
+    mask = torch::ones_like(ids_BT, torch::kBool);
+    mask.select(1, 0).fill_(false);
+    mask = mask.reshape({-1});
   }
-  const torch::Tensor x = apply(final_norm_, h, options);
+  const torch::Tensor h = residual_stream(ids_BT, options, mask);
+  if (options.anchor_target) {
+    ops::AnchorLoss anchor = ops::anchor_loss(h, *options.anchor_target, config_.norm_eps, mask);
+    result.anchor_sum = anchor.loss_sum;
+    result.scale = {anchor.scale_sum, anchor.count};
+  } else {
+    result.scale = ops::residual_scale(h, config_.norm_eps, mask);
+  }
+  const torch::Tensor x = apply(final_norm_, h, options, mask);
   ops::HeadLoss head =
       ops::head_cross_entropy(x, parameters_.leaf(head_), targets_BT.reshape({-1}));
   result.loss_sum = head.loss_sum;
@@ -180,7 +185,7 @@ ForwardResult Transformer::forward(const torch::Tensor& ids_BT, const torch::Ten
 torch::Tensor Transformer::logits(const torch::Tensor& ids_BT, double gate) {
   ForwardOptions options;
   options.gate = gate;
-  const torch::Tensor x = apply(final_norm_, residual_stream(ids_BT, options), options);
+  const torch::Tensor x = apply(final_norm_, residual_stream(ids_BT, options, {}), options, {});
   return ops::linear(x, parameters_.leaf(head_))
       .view({ids_BT.size(0), ids_BT.size(1), config_.vocab_size});
 }

@@ -20,7 +20,8 @@ namespace taper {
 
 struct ForwardOptions {
   double gate = 1.0;
-  bool calibrate = false;               // gather NormSums at the norms in scope (gate 1 only)
+  bool calibrate = false;  // gather NormSums at the norms in scope (gate 1 only)
+  bool skip_first_position = false;     // leave position 0 of each window out of all statistics
   std::optional<double> anchor_target;  // s_tgt: adds the anchor loss
 };
 
@@ -30,8 +31,8 @@ struct ForwardResult {
   torch::Tensor anchor_sum;   // scalar: (s(h) - s_tgt)^2; undefined without a target
   double loss_value = 0;      // loss_sum, accumulated in double
   double logit_norm_sum = 0;  // L2 norms of the logits
-  double scale_sum = 0;       // s(h) at the final norm's input
   int64_t count = 0;          // rows
+  ops::ScaleSum scale;        // s(h) at the final norm's input
 };
 
 class Transformer {
@@ -81,8 +82,10 @@ class Transformer {
   };
 
   Norm add_norm(const NormSite& site, const std::vector<std::string>& folded, TaperScope scope);
-  torch::Tensor apply(Norm& norm, const torch::Tensor& h, const ForwardOptions& options);
-  torch::Tensor residual_stream(const torch::Tensor& ids_BT, const ForwardOptions& options);
+  torch::Tensor apply(Norm& norm, const torch::Tensor& h, const ForwardOptions& options,
+                      const torch::Tensor& mask);
+  torch::Tensor residual_stream(const torch::Tensor& ids_BT, const ForwardOptions& options,
+                                const torch::Tensor& mask);
   template <typename Visit>
   void for_each_norm(Visit visit);
 

@@ -1,6 +1,7 @@
 // taper_rms_norm and the anchor loss over kernels/taper_norm.h.
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <optional>
 #include <vector>
 
 #include "kernels/taper_norm.h"
@@ -42,15 +43,16 @@ const uint8_t* mask_bytes(const char* op, const at::Tensor& mask, int64_t rows) 
 class TaperNormFunction : public torch::autograd::Function<TaperNormFunction> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& h_in,
-                            const at::Tensor& gamma_in, const at::Tensor& gamma_t_in,
-                            NormParameters p, NormSums* sums, const at::Tensor& mask) {
+                            const at::Tensor& gamma_in,
+                            const std::optional<at::Tensor>& gamma_t_in,
+                            NormParameters p, NormSums* sums, const at::Tensor* mask) {
     const at::Tensor h = h_in.contiguous(), gamma = gamma_in.contiguous();
-    const at::Tensor gamma_t = gamma_t_in.defined() ? gamma_t_in.contiguous() : at::Tensor();
+    const at::Tensor gamma_t = gamma_t_in ? gamma_t_in->contiguous() : at::Tensor();
     at::Tensor y = at::empty_like(h);
     at::Tensor rstd;
     const RowBlocks blocks{rows_of(h), kBlockRows};
     if (p.gate != 0) rstd = at::empty({blocks.rows}, gamma.options());
-    const uint8_t* bytes = mask_bytes("taper_rms_norm", mask, blocks.rows);
+    const uint8_t* bytes = mask_bytes("taper_rms_norm", *mask, blocks.rows);
     std::vector<TaperNormSums> partial(sums ? static_cast<size_t>(blocks.count()) : 0);
     dispatch(h.scalar_type(), [&]<typename T>() {
       using R = Real<T>;
@@ -139,8 +141,10 @@ at::Tensor taper_rms_norm(const at::Tensor& h, const at::Tensor& gamma, const at
   if (sums && gate == 0) {
     throw ConfigError(fmt::format("{}: calibration sums need a gate above 0", op));
   }
-  return TaperNormFunction::apply(h, gamma, gamma_t, NormParameters{scale, gate, eps}, sums,
-                                  row_mask);
+  // An undefined tensor must not reach autograd as an input.
+  const auto given = gamma_t.defined() ? std::optional<at::Tensor>(gamma_t) : std::nullopt;
+  return TaperNormFunction::apply(h, gamma, given, NormParameters{scale, gate, eps}, sums,
+                                  &row_mask);
 }
 
 at::Tensor rms_norm(const at::Tensor& h, const at::Tensor& gamma, double eps) {
@@ -187,13 +191,13 @@ ScaleSums sum_scales(const at::Tensor& r, const uint8_t* mask, double target) {
 class AnchorFunction : public torch::autograd::Function<AnchorFunction> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& h_in, double target,
-                            double eps, const at::Tensor& mask, AnchorLoss* result) {
+                            double eps, const at::Tensor* mask, AnchorLoss* result) {
     const at::Tensor h = h_in.contiguous();
     const at::Tensor r = row_scales(h, eps);
-    const ScaleSums sums = sum_scales(r, mask_bytes("anchor_loss", mask, r.numel()), target);
+    const ScaleSums sums = sum_scales(r, mask_bytes("anchor_loss", *mask, r.numel()), target);
     result->scale_sum = sums.scale;
     result->count = sums.count;
-    context->save_for_backward({h, r, mask});
+    context->save_for_backward({h, r, *mask});
     context->saved_data["target"] = target;
     return at::scalar_tensor(sums.squared_distance, r.options());
   }
@@ -223,7 +227,7 @@ class AnchorFunction : public torch::autograd::Function<AnchorFunction> {
 AnchorLoss anchor_loss(const at::Tensor& h, double target, double eps, const at::Tensor& row_mask) {
   real_type("anchor_loss", "h", h);
   AnchorLoss result;
-  result.loss_sum = AnchorFunction::apply(h, target, eps, row_mask, &result);
+  result.loss_sum = AnchorFunction::apply(h, target, eps, &row_mask, &result);
   return result;
 }
 
