@@ -8,6 +8,7 @@
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "text/byte_alphabet.h"
+#include "text/corpus.h"
 #include "text/unicode.h"
 #include "text/word_split.h"
 
@@ -33,16 +34,43 @@ void WordCounts::add_word(std::string_view word) {
     counts_.emplace(word, 1);
 }
 
+WordCounts count_words(std::span<const std::filesystem::path> files, std::string_view separator) {
+  constexpr size_t kPart = 1 << 20;
+  const int64_t total = total_file_size(files);
+  int64_t done = 0;
+  Progress progress("counting words", total, "bytes");
+  WordCounts words;
+  for (const auto& path : files) {
+    const MappedText file(path);
+    for_each_document(file.text(), separator, [&](std::string_view document) {
+      while (!document.empty()) {
+        const size_t cut = gpt2_cut_point(document, kPart);
+        words.add(document.substr(0, cut));
+        document.remove_prefix(cut);
+        progress.update(done + file.used_up_to(document));
+        throw_if_interrupted();
+      }
+    });
+    done += static_cast<int64_t>(file.text().size());
+  }
+  progress.update(total);
+  return words;
+}
+
+void check_trainer_options(const BpeTrainerOptions& options) {
+  const auto smallest = static_cast<int64_t>(256 + options.special_tokens.size());
+  if (options.vocab_size < smallest)
+    throw ConfigError(
+        fmt::format("a vocabulary of {} entries cannot hold the 256 bytes and {} special "
+                    "token(s)",
+                    options.vocab_size, options.special_tokens.size()),
+        fmt::format("ask for at least {} entries", smallest));
+}
+
 class BpeTrainer {
  public:
   BpeTrainer(const WordCounts& words, const BpeTrainerOptions& options) : options_(options) {
-    const auto smallest = static_cast<int64_t>(256 + options.special_tokens.size());
-    if (options.vocab_size < smallest)
-      throw ConfigError(
-          fmt::format("a vocabulary of {} entries cannot hold the 256 bytes and {} special "
-                      "token(s)",
-                      options.vocab_size, options.special_tokens.size()),
-          fmt::format("ask for at least {} entries", smallest));
+    check_trainer_options(options);
     make_alphabet();
     make_words(words);
   }

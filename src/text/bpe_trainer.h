@@ -9,6 +9,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -42,12 +44,18 @@ class WordCounts {
   std::unordered_map<std::string, int64_t, Hash, std::equal_to<>> counts_;
 };
 
+// The words of the documents in `files`, with progress. Throws Interrupted on Ctrl-C.
+WordCounts count_words(std::span<const std::filesystem::path> files, std::string_view separator);
+
 struct BpeTrainerResult {
   TokenizerSpec spec;
   int64_t bytes = 0, tokens = 0;  // of the training text under the result
 };
 
-// ConfigError for a vocabulary too small to hold the bytes. Too little text for the size asked for
+// ConfigError for a vocabulary too small to hold the bytes.
+void check_trainer_options(const BpeTrainerOptions& options);
+
+// Too little text for the size asked for
 // gives a smaller vocabulary and a warning. Throws Interrupted on Ctrl-C.
 BpeTrainerResult train_bpe(const WordCounts& words, const BpeTrainerOptions& options);
 

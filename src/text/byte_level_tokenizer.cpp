@@ -114,16 +114,10 @@ bool ByteLevelTokenizer::is_special(TokenId id) const {
 }
 
 size_t ByteLevelTokenizer::cut_point(std::string_view text, size_t limit) const {
-  if (text.size() <= limit) return text.size();
-  // The split pattern always ends a word between a character that is not white space and a space.
   bool splits = false;
   for (const SplitStep step : spec_.steps) splits = splits || step == SplitStep::kGpt2;
   if (!splits || added_.contain_space()) return text.size();
-  for (size_t i = limit; i > 1; --i) {
-    const char before = text[i - 1];
-    if (text[i] == ' ' && before > ' ' && before < 0x7F) return i;
-  }
-  return text.size();
+  return gpt2_cut_point(text, limit);
 }
 
 }  // namespace taper

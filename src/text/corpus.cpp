@@ -43,11 +43,29 @@ std::vector<fs::path> corpus_files(std::span<const fs::path> inputs) {
   return files;
 }
 
-void release_pages(std::string_view text) {
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = (reinterpret_cast<uintptr_t>(text.data()) + page - 1) / page * page;
-  const auto end = reinterpret_cast<uintptr_t>(text.data() + text.size()) / page * page;
-  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+int64_t MappedText::used_up_to(std::string_view rest) const {
+  constexpr size_t kStep = size_t{16} << 20;
+  const auto used = static_cast<size_t>(rest.data() - text().data());
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  if (used >= released_ + kStep) {
+    const size_t end = used / page * page;
+    // The map begins on a page, and `released_` is a multiple of one.
+    ::madvise(const_cast<char*>(text().data()) + released_, end - released_, MADV_DONTNEED);
+    released_ = end;
+  }
+  return static_cast<int64_t>(used);
+}
+
+int64_t total_file_size(std::span<const fs::path> files) {
+  int64_t total = 0;
+  for (const fs::path& path : files) {
+    std::error_code error;
+    const auto size = fs::file_size(path, error);
+    if (error)
+      throw FormatError(fmt::format("{}: cannot be read: {}", path.string(), error.message()));
+    total += static_cast<int64_t>(size);
+  }
+  return total;
 }
 
 }  // namespace taper

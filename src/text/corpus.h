@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/file.h"
+
 namespace taper {
 
 // `inputs` with each folder replaced by its .txt files, at any depth, in the order of their names.
@@ -18,9 +20,24 @@ std::vector<std::filesystem::path> corpus_files(std::span<const std::filesystem:
 template <typename Use>
 void for_each_document(std::string_view text, std::string_view separator, Use&& use);
 
-// Lets the system drop the mapped pages of `text` from memory: they were read and will not be
-// needed soon. Reading them again stays valid.
-void release_pages(std::string_view text);
+// A mapped text file that is read from front to back: pages already used are given back to the
+// system, so that memory stays bounded. Reading them again stays valid.
+class MappedText {
+ public:
+  explicit MappedText(const std::filesystem::path& path) : file_(path) {}
+  std::string_view text() const {
+    return {reinterpret_cast<const char*>(file_.bytes().data()), file_.bytes().size()};
+  }
+  // Says that text() was used up to the start of `rest`, a part of it; returns how many bytes that
+  // is.
+  int64_t used_up_to(std::string_view rest) const;
+
+ private:
+  MappedFile file_;
+  mutable size_t released_ = 0;
+};
+
+int64_t total_file_size(std::span<const std::filesystem::path> files);
 
 }  // namespace taper
 

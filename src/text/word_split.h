@@ -93,4 +93,9 @@ void split_digits(std::string_view text, bool individual, Emit&& emit) {
   flush(position);
 }
 
+// A place at most `limit` where split_gpt2 ends a word whatever follows: after a character that is
+// not white space and before a space. text.size() for a text within the limit and for one without
+// such a place.
+size_t gpt2_cut_point(std::string_view text, size_t limit);
+
 }  // namespace taper
