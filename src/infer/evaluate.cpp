@@ -162,12 +162,14 @@ Sequences text_windows(std::string_view text, const std::string& what, const Mod
                        const Tokenizer& tokenizer, int64_t context) {
   check_context(context, config);
   std::vector<TokenId> stream;
-  for_each_document(text, kSeparator, [&](std::string_view document) {
+  for (const std::string_view document : split_documents(text)) {
     if (config.bos_id >= 0) stream.push_back(static_cast<TokenId>(config.bos_id));
     const std::vector<TokenId> ids = tokenizer.encode(document);
     stream.insert(stream.end(), ids.begin(), ids.end());
-    if (config.eos_id >= 0) stream.push_back(static_cast<TokenId>(config.eos_id));
-  });
+    if (config.bos_id < 0 && config.eos_id >= 0) {
+      stream.push_back(static_cast<TokenId>(config.eos_id));
+    }
+  }
   return windows(std::ssize(stream), context, what, [&](int64_t begin, std::span<TokenId> out) {
     std::copy_n(stream.begin() + begin, out.size(), out.begin());
   });
@@ -177,14 +179,21 @@ Sequences text_documents(std::string_view text, const std::string& what, const M
                          const Tokenizer& tokenizer, int64_t context) {
   check_context(context, config);
   Sequences result;
-  for_each_document(text, kSeparator, [&](std::string_view document) {
+  for (const std::string_view document : split_documents(text)) {
     std::vector<TokenId> ids = tokenizer.encode(document);
     if (config.bos_id >= 0) ids.insert(ids.begin(), static_cast<TokenId>(config.bos_id));
     if (std::ssize(ids) > context) ids.resize(static_cast<size_t>(context));
     if (ids.size() >= 2) result.push_back(std::move(ids));
-  });
+  }
   if (result.empty()) throw FormatError(what + ": no document with a token to predict");
   return result;
+}
+
+std::vector<std::string_view> split_documents(std::string_view text) {
+  std::vector<std::string_view> documents;
+  for_each_document(text, kSeparator,
+                    [&](std::string_view document) { documents.push_back(document); });
+  return documents;
 }
 
 }  // namespace taper

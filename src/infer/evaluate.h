@@ -42,14 +42,17 @@ Evaluation evaluate(const Model& model, ThreadPool& pool, const Sequences& seque
 Sequences shard_windows(const TokenShard& shard, const ModelConfig& config,
                         const Tokenizer* tokenizer, int64_t context);
 
-// Windows of a text: its documents joined to one stream, each after BOS and before end-of-text,
-// where there are such tokens. `what` names the text in errors.
+// Windows of a text: its documents joined to one stream as `taper data prepare` does, BOS before
+// each where the model has one, else end-of-text after each. `what` names the text in errors.
 Sequences text_windows(std::string_view text, const std::string& what, const ModelConfig& config,
                        const Tokenizer& tokenizer, int64_t context);
 
-// The documents of a text, each on its own. Both cut a text at <|endoftext|>, trim the white space
-// around a document and leave empty ones out.
+// The documents of a text, each on its own.
 Sequences text_documents(std::string_view text, const std::string& what, const ModelConfig& config,
                          const Tokenizer& tokenizer, int64_t context);
+
+// Cuts a text at every <|endoftext|>; white space around a document is trimmed, and empty ones are
+// left out.
+std::vector<std::string_view> split_documents(std::string_view text);
 
 }  // namespace taper

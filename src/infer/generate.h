@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,41 +15,49 @@
 namespace taper {
 
 enum class FinishReason {
-  kEos,          // the model ended the text (end-of-text, or a new beginning-of-text)
+  kEos,          // the model ended the text: end-of-text, or the beginning of another
   kStop,         // a stop string appeared
   kLength,       // max_new_tokens
-  kContext,      // the session's capacity
+  kContext,      // the session is full
   kInterrupted,  // Ctrl-C
 };
-std::string_view to_string(FinishReason reason);  // "eos", "stop", ...
+std::string_view to_string(FinishReason reason);  // "eos", "stop", "length", ...
+
+struct Prompt {
+  std::vector<TokenId> ids;
+  bool continues = false;  // there is text for the first new token to continue
+};
+
+// Ids of a prompt: BOS first where the model has one, then the text. With SpecialTokens::kAllow it
+// may spell special tokens; a BOS it begins with is not doubled, with a warning. An empty prompt of
+// a model without BOS starts after an end-of-text; ConfigError when it has none either.
+Prompt make_prompt(const ModelConfig& config, const Tokenizer& tokenizer, std::string_view text,
+                   SpecialTokens specials = SpecialTokens::kAsText);
 
 struct GenerateOptions {
   int64_t max_new_tokens = 256;
   SamplerOptions sampler;
-  std::vector<std::string> stop;  // not empty strings; the text ends before the first one found
+  std::vector<std::string> stop;
 };
 
 struct Generation {
-  std::string text;          // what was generated, without the prompt and without a stop string
-  std::vector<TokenId> ids;  // generated ids; the one that ended the text is not among them
-  int64_t prompt_tokens = 0;
+  std::string text;          // without the prompt and without a stop string; always valid UTF-8
+  std::vector<TokenId> ids;  // new ones, without the end-of-text, with those of a stop string
   FinishReason reason = FinishReason::kLength;
-  double prefill_seconds = 0;
-  double decode_seconds = 0;  // of the new tokens after the first
+  double prefill_seconds = 0;  // until the first token was chosen
+  double decode_seconds = 0;   // of the others
 
-  double tokens_per_s() const;  // of decoding; 0 when nothing was decoded
+  double tokens_per_s() const;  // of decoding; 0 when there was none
 };
 
-// Prompt ids: BOS first where the model has one (not doubled when the prompt text already spells
-// it, with a warning), then the text, in which special tokens count as such. FormatError when there
-// would be none.
-std::vector<TokenId> prompt_ids(const ModelConfig& config, const Tokenizer& tokenizer,
-                                std::string_view prompt);
+// Capacity of a session for a prompt and what follows: at most the model's context. ConfigError
+// when the prompt alone is longer.
+int64_t needed_capacity(const ModelConfig& config, int64_t prompt_tokens, int64_t max_new_tokens);
 
-// Runs `session` from position 0. `on_text` receives the text piece by piece: whole UTF-8
-// characters, never a part of a stop string. ConfigError when the prompt does not fit the session.
+// Appends the prompt to `session` and continues it. `on_text` receives the text piece by piece:
+// whole characters, never a part of a stop string.
 Generation generate(const Model& model, const Tokenizer& tokenizer, Session& session,
-                    std::string_view prompt, const GenerateOptions& options,
+                    const Prompt& prompt, const GenerateOptions& options,
                     const std::function<void(std::string_view)>& on_text = {});
 
 }  // namespace taper
