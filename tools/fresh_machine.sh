@@ -113,7 +113,7 @@ inside() {
 
 clone() {
   git -C "$repository" bundle create -q "$root/root/taper.bundle" HEAD
-  inside git clone -q /root/taper.bundle /root/taper
+  inside git -c advice.detachedHead=false clone -q /root/taper.bundle /root/taper
 }
 
 free_gib=$(($(df -Pk "$root" | awk 'NR == 2 {print $4}') / 1024 / 1024))
