@@ -1,9 +1,11 @@
-// A temporary folder of one test, removed with everything in it at the end.
+// A temporary folder of one test, removed with everything in it at the end, and a quick way to fill
+// it.
 #pragma once
 
 #include <stdlib.h>
 
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -30,5 +32,10 @@ class TempDir {
  private:
   std::filesystem::path path_;
 };
+
+// Writes without waiting for the disk, unlike write_file_atomically().
+inline void plain_write(const std::filesystem::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
 
 }  // namespace taper

@@ -136,7 +136,7 @@ TEST_P(MalformedTokenShard, Opening_NamesTheFileAndTheFault) {
   write_shard(path, 100, 8);
   std::string bytes = read_file(path);
   GetParam().damage(bytes);
-  write_file_atomically(path, bytes);
+  plain_write(path, bytes);
   try {
     const TokenShard shard(path);
     FAIL() << "opened";
@@ -154,7 +154,7 @@ TEST(TokenShard, WideIdBeyondInt32_IsFoundAsTooLarge) {
   write_shard(dir / "a.tok", 200'000, 4);
   std::string bytes = read_file(dir / "a.tok");
   put<uint32_t>(bytes, 64 + 8, 0xffffffff);
-  write_file_atomically(dir / "a.tok", bytes);
+  plain_write(dir / "a.tok", bytes);
   EXPECT_THROW(TokenShard(dir / "a.tok"), FormatError);
 }
 
