@@ -14,7 +14,7 @@ check() {
   if "$@"; then
     echo "lint: $name: ok ($((SECONDS - start)) s)"
   else
-    echo "lint: $name: FAILED" >&2
+    echo "lint: $name: FAILED ($((SECONDS - start)) s)" >&2
     failed=1
   fi
 }
@@ -33,7 +33,12 @@ check_sizes() {
   return "$bad"
 }
 
-check_format() { sources | xargs -r clang-format --dry-run -Werror; }
+# One line a place, without the source that clang-format quotes.
+check_format() {
+  local found
+  found=$(sources | xargs -r clang-format --dry-run -Werror 2>&1 | grep -E '^[^ ].*: error: ')
+  [[ -z $found ]] || { echo "$found" >&2; return 1; }
+}
 
 check_tidy() {
   if [[ ! -f build/release/compile_commands.json ]]; then
