@@ -36,8 +36,8 @@ Prompt make_prompt(const ModelConfig& config, const Tokenizer& tokenizer, std::s
 
 struct GenerateOptions {
   int64_t max_new_tokens = 256;
-  SamplerOptions sampler;
-  std::vector<std::string> stop;
+  SamplerOptions sampler = {};
+  std::vector<std::string> stop = {};
 };
 
 struct Generation {
