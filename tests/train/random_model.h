@@ -1,7 +1,7 @@
 // Tiny random models for the tests of the training graph: no weight is 0 or 1 by construction.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <map>

@@ -2,7 +2,7 @@
 #include "stories260k.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "core/file.h"
 #include "infer/evaluate.h"
