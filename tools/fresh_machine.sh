@@ -2,10 +2,11 @@
 # Proves the set-up from nothing: makes a bare Debian 12 root that has only make, git and certificates, clones this
 # repository into it and runs make targets there with an empty environment. As root, with debootstrap; not in CI.
 #
-#   tools/fresh_machine.sh [--keep] [TARGET...]     targets of make, one stage each; default: demo test
+#   tools/fresh_machine.sh [--keep | --in ROOT] [TARGET...]    targets of make, one stage each; default: demo test
 #
+# --keep leaves the root where it is at the end; --in goes on in a root kept before, with a new clone beside its .venv.
 # Packages come from where this machine gets its own (apt's and pip's configuration are carried over); what is not
-# committed is not tested. The root lies under ${TMPDIR:-/var/tmp} and is removed at the end, unless --keep is given.
+# committed is not tested. The root lies under ${TMPDIR:-/var/tmp} and is removed at the end.
 set -euo pipefail
 
 readonly release=bookworm
@@ -25,15 +26,25 @@ if [[ ${1:-} != --in-namespace ]]; then
 fi
 shift
 keep=0
+root=""
 if [[ ${1:-} == --keep ]]; then
   keep=1
   shift
+elif [[ ${1:-} == --in ]]; then
+  keep=1
+  root=${2:-}
+  [[ -d $root/root/taper ]] || fail "no fresh machine in '$root'" "make one with --keep"
+  shift 2
 fi
 targets=("$@")
 ((${#targets[@]})) || targets=(demo test)
 
 repository=$(cd "$(dirname "$0")/.." && git rev-parse --show-toplevel)
-root=$(mktemp -d "${TMPDIR:-/var/tmp}/taper-fresh.XXXXXX")
+fresh=0
+if [[ -z $root ]]; then
+  fresh=1
+  root=$(mktemp -d "${TMPDIR:-/var/tmp}/taper-fresh.XXXXXX")
+fi
 stages=()
 
 finish() {
@@ -113,18 +124,25 @@ inside() {
 
 clone() {
   git -C "$repository" bundle create -q "$root/root/taper.bundle" HEAD
+  if ((!fresh)); then
+    mv "$root/root/taper/.venv" "$root/root/venv"
+    rm -rf "$root/root/taper"
+  fi
   inside git -c advice.detachedHead=false clone -q /root/taper.bundle /root/taper
+  ((fresh)) || mv "$root/root/venv" "$root/root/taper/.venv"
 }
 
 free_gib=$(($(df -Pk "$root" | awk 'NR == 2 {print $4}') / 1024 / 1024))
-((free_gib >= needed_gib)) || fail "$root has $free_gib GiB free, a fresh machine needs $needed_gib" \
+((free_gib >= needed_gib || !fresh)) || fail "$root has $free_gib GiB free, a fresh machine needs $needed_gib" \
   "free some, or set TMPDIR to a larger disk"
 sources=$(debian_sources)
 [[ -n $sources ]] || fail "apt on this machine knows no source of Debian's $release" "run apt-get update, then try again"
 [[ -z $(git -C "$repository" status --porcelain --untracked-files=no) ]] ||
   echo "fresh machine: changes that are not committed are not tested"
 
-stage "debootstrap" make_root
+if ((fresh)); then
+  stage "debootstrap" make_root
+fi
 stage "configure" configure_root
 stage "clone" clone
 for target in "${targets[@]}"; do
