@@ -4,7 +4,19 @@
 
 #include <CLI/CLI.hpp>
 
-#define TAPER_COMMANDS(COMMAND) COMMAND(report)
+// clang-format off
+#define TAPER_COMMANDS(COMMAND) \
+  COMMAND(tokenizer) \
+  COMMAND(data) \
+  COMMAND(import) \
+  COMMAND(info) \
+  COMMAND(report) \
+  COMMAND(calibrate) \
+  COMMAND(fold) \
+  COMMAND(eval) \
+  COMMAND(generate) \
+  COMMAND(bench)
+// clang-format on
 
 namespace taper {
 
