@@ -15,9 +15,9 @@ namespace {
 // Pieces 3, 4, 5, ... follow one another; BOS is followed by piece 3, the last piece by EOS.
 class Story {
  public:
-  explicit Story(std::vector<std::string> pieces, int64_t context = 32) {
+  explicit Story(std::vector<std::string> parts, int64_t context = 32) {
     std::vector<std::string> all = {"<unk>", "<s>", "</s>"};
-    all.insert(all.end(), pieces.begin(), pieces.end());
+    all.insert(all.end(), parts.begin(), parts.end());
     std::vector<int32_t> script(all.size());
     for (size_t i = 0; i < script.size(); ++i) script[i] = static_cast<int32_t>(i) + 1;
     script[1] = 3;
