@@ -105,7 +105,9 @@ void parse_and_run(CLI::App& root, std::vector<std::string> arguments) {
 
 void set_up_root(CLI::App& root, const std::string& name) {
   root.name(name);
-  root.formatter(std::make_shared<HelpFormatter>());
+  auto formatter = std::make_shared<HelpFormatter>();
+  formatter->label("Positionals", "Arguments");
+  root.formatter(std::move(formatter));
   root.set_help_flag("-h,--help", "print this page");
   root.set_version_flag("-V,--version", std::string(version()), "print the version");
   root.option_defaults()->always_capture_default();
