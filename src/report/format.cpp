@@ -12,10 +12,25 @@ constexpr const char* kNone = "–";
 
 }  // namespace
 
+std::string printable(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool control = (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f;
+    if (control) {
+      out += "\uFFFD";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
 std::string html_escape(std::string_view text) {
   std::string out;
   out.reserve(text.size() + text.size() / 8);
-  for (const char c : text) {
+  for (const char c : printable(text)) {
     switch (c) {
       case '&':
         out += "&amp;";
@@ -32,15 +47,8 @@ std::string html_escape(std::string_view text) {
       case '\'':
         out += "&#39;";
         break;
-      default: {
-        const auto byte = static_cast<unsigned char>(c);
-        const bool control = (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f;
-        if (control) {
-          out += "�";
-        } else {
-          out += c;
-        }
-      }
+      default:
+        out += c;
     }
   }
   return out;

@@ -7,8 +7,10 @@
 
 namespace taper {
 
-// Escapes & < > " ' and replaces control characters other than newline and tab: safe as HTML text
-// and in a quoted attribute.
+// `text` with control characters other than newline and tab replaced: safe to show on a terminal.
+std::string printable(std::string_view text);
+
+// printable(), with & < > " ' escaped: safe as HTML text and in a quoted attribute.
 std::string html_escape(std::string_view text);
 
 std::string format_count(int64_t value);                     // "1,234,567"

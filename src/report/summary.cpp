@@ -102,7 +102,7 @@ std::string to_text(const Summary& s) {
   out += fmt::format("parameters: {}    time: {}\n", format_count(s.parameters),
                      format_duration(s.seconds));
   if (!s.sample.empty()) {
-    out += fmt::format("\nthe folded model writes:\n{}\n", s.sample);
+    out += fmt::format("\nthe folded model writes:\n{}\n", printable(s.sample));
   }
   return out;
 }
