@@ -37,6 +37,7 @@ struct TrainConfig {
     std::string train;      // train.tok
     std::string valid;      // valid.tok; empty: beside data.train
     std::string tokenizer;  // tokenizer.json; empty: beside data.train
+    std::string start = "anywhere";
   } data;
   struct Train {
     int64_t steps = 2000;

@@ -45,18 +45,30 @@ TokenShard open_shard(const std::filesystem::path& path, int64_t vocab_size,
   return shard;
 }
 
-WindowSampler::WindowSampler(const TokenShard& shard, int64_t window, uint64_t seed)
-    : shard_(shard), window_(window), seed_(seed) {
+std::vector<int64_t> document_starts(const TokenShard& shard, int64_t bos_id, int64_t eos_id) {
+  std::vector<int64_t> starts = {0};
+  for (int64_t i = 1; i < shard.size(); ++i)
+    if (shard[i] == bos_id || (shard[i - 1] == eos_id && eos_id >= 0)) starts.push_back(i);
+  return starts;
+}
+
+WindowSampler::WindowSampler(const TokenShard& shard, int64_t window, uint64_t seed,
+                             std::vector<int64_t> starts)
+    : shard_(shard), window_(window), seed_(seed), starts_(std::move(starts)) {
   TAPER_CHECK(shard.size() > window);
+  std::erase_if(starts_, [&](int64_t start) { return start + window >= shard.size(); });
 }
 
 Batch WindowSampler::random(int64_t index, int64_t rows) const {
   Batch batch = empty_batch(rows, window_);
+  const int64_t places =
+      starts_.empty() ? shard_.size() - window_ : static_cast<int64_t>(starts_.size());
   for (int64_t row = 0; row < rows; ++row) {
     // Each row draws from a stream of its own, so that the number of words drawn does not matter.
     Random random(seed_, kDataStream + (static_cast<uint64_t>(index * rows + row) << 32));
-    const auto places = static_cast<uint64_t>(shard_.size() - window_);
-    fill_row(shard_, static_cast<int64_t>(random.below(places)), row, window_, batch);
+    const auto drawn = static_cast<int64_t>(random.below(static_cast<uint64_t>(places)));
+    const int64_t begin = starts_.empty() ? drawn : starts_[static_cast<size_t>(drawn)];
+    fill_row(shard_, begin, row, window_, batch);
   }
   return batch;
 }

@@ -8,8 +8,8 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
+#include <vector>
 
 #include "io/token_shard.h"
 #include "text/tokenizer.h"
@@ -26,9 +26,15 @@ struct Batch {
 TokenShard open_shard(const std::filesystem::path& path, int64_t vocab_size,
                       const Tokenizer* tokenizer, int64_t window);
 
+// Where the documents of a shard start: at its first token, at every BOS, and behind every
+// end-of-text. Either id may be -1: the tokenizer has none.
+std::vector<int64_t> document_starts(const TokenShard& shard, int64_t bos_id, int64_t eos_id);
+
 class WindowSampler {
  public:
-  WindowSampler(const TokenShard& shard, int64_t window, uint64_t seed);
+  // Windows may begin at each of `starts` that leaves room for one (none given: anywhere).
+  WindowSampler(const TokenShard& shard, int64_t window, uint64_t seed,
+                std::vector<int64_t> starts = {});
   // Rows [0, rows) of micro-batch `index`.
   Batch random(int64_t index, int64_t rows) const;
 
@@ -36,6 +42,7 @@ class WindowSampler {
   const TokenShard& shard_;
   int64_t window_;
   uint64_t seed_;
+  std::vector<int64_t> starts_;
 };
 
 // Validation windows: `count` of them (0: all), non-overlapping, spread evenly over the shard.

@@ -60,8 +60,11 @@ Trainer::Trainer(const TrainConfig& config, const std::filesystem::path& run, bo
   };
   train_shard_ = open(config.data.train);
   valid_shard_ = open(config.data.valid);
-  sampler_ = std::make_unique<WindowSampler>(*train_shard_, window_,
-                                             static_cast<uint64_t>(config.train.seed));
+  std::vector<int64_t> starts;
+  if (config.data.start == "document")
+    starts = document_starts(*train_shard_, tokenizer_->bos_id(), tokenizer_->eos_id());
+  sampler_ = std::make_unique<WindowSampler>(
+      *train_shard_, window_, static_cast<uint64_t>(config.train.seed), std::move(starts));
   valid_windows_ =
       std::make_unique<FixedWindows>(*valid_shard_, window_, config.train.valid_windows);
 
@@ -116,7 +119,9 @@ void Trainer::check_config_unchanged() const {
   saved.train.keep_checkpoints = config_.train.keep_checkpoints;
   saved.train.threads = config_.train.threads;
   saved.train.max_skipped_steps = config_.train.max_skipped_steps;
+  const std::string start = saved.data.start;
   saved.data = config_.data;
+  saved.data.start = start;
   TrainConfig now = config_;
   const std::string before = schema.dump(), after = train_schema(now).dump();
   if (before == after) return;
