@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(Scopes, WholeGraph,
 struct HeadProblem {
   torch::Tensor h, gamma, weight, targets;
   torch::Tensor loss_gradient(bool norm, double eps) {
-    h.mutable_grad() = {};
+    h.mutable_grad() = torch::Tensor();
     const torch::Tensor x = norm ? ops::rms_norm(h, gamma, eps) : h * gamma;
     ops::head_cross_entropy(x, weight, targets).loss_sum.backward();
     return h.grad();
