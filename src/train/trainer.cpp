@@ -42,8 +42,9 @@ Trainer::Trainer(const TrainConfig& config, const std::filesystem::path& run, bo
 
   ModelConfig model = init ? init->config() : model_config(config, tokenizer_->vocab_size());
   if (!init) {
-    model.bos_id = tokenizer_->bos_id();
-    model.eos_id = tokenizer_->eos_id();
+    // A vocabulary too small for the data is reported with the data below.
+    if (tokenizer_->bos_id() < model.vocab_size) model.bos_id = tokenizer_->bos_id();
+    if (tokenizer_->eos_id() < model.vocab_size) model.eos_id = tokenizer_->eos_id();
     model.validate("model");
   }
   if (init && !init->taper().tapered.empty())
