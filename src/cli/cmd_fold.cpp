@@ -37,7 +37,8 @@ void run(const Options& options) {
                 {"norms_kept", report.norms_kept},
                 {"max_abs_logit_diff", logits.max_abs_difference()},
                 {"max_rel_logit_diff", logits.max_rel_difference()},
-                {"tolerance", kLogitTolerance},
+                {"rounding_noise", report.rounding_noise},
+                {"tolerance", report.tolerance},
                 {"tokens", logits.positions()},
                 {"verified_on", sample.origin},
                 {"out", options.out.string()}});
@@ -75,7 +76,7 @@ void setup_fold(CLI::App& parent) {
       "The folded model is kept only if its logits equal the tapered model's at gate 0 to\n"
       "rounding; otherwise nothing is written and the exit code is 4. Without --verify-data or\n"
       "--verify-text the models are compared on a built-in paragraph.\n\n"
-      "Examples:\n  taper fold runs/demo/tapered folded --verify-data data/valid.tok");
+      "Examples:\n  taper fold runs/demo/taper folded --verify-data data/valid.tok");
   app.callback([options] { run(*options); });
 }
 

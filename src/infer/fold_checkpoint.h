@@ -14,6 +14,8 @@ struct FoldReport {
   int64_t norms_folded = 0;  // by this fold
   int64_t norms_kept = 0;    // plain norms that remain
   LogitComparison comparison;
+  double rounding_noise = 0;  // relative difference of a model one unit in the last place away
+  double tolerance = 0;       // what the comparison had to stay within (taper/verify.h)
 };
 
 // `out` appears only after the verification passed; an existing one is replaced if `replace`.

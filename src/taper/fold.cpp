@@ -7,6 +7,7 @@
 #include <map>
 
 #include "core/error.h"
+#include "core/random.h"
 
 namespace taper {
 namespace {
@@ -113,10 +114,31 @@ FoldedModel fold(const Checkpoint& checkpoint) {
     }
     scale_input(tensor, it->second, folded.tensors.add(spec.name, spec.shape),
                 source.path().string());
+    folded.changed.push_back(spec.name);
     factors.erase(it);
   }
   TAPER_CHECK(factors.empty());  // every consumer absorbed its norm
   return folded;
+}
+
+TensorSet with_rounding_noise(const FoldedModel& folded, uint64_t seed) {
+  TensorSet noisy;
+  uint64_t stream = 0;
+  for (const TensorView& view : folded.tensors.views()) {
+    if (std::find(folded.changed.begin(), folded.changed.end(), view.name) ==
+        folded.changed.end()) {
+      noisy.add_view(view);
+      continue;
+    }
+    Random random(seed, stream++);
+    const std::vector<float> values = to_float32(view);
+    const std::span<float> out = noisy.add(view.name, view.shape);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const bool up = (random.next_u32() & 1) != 0;
+      out[i] = std::nextafter(values[i], up ? HUGE_VALF : -HUGE_VALF);
+    }
+  }
+  return noisy;
 }
 
 }  // namespace taper

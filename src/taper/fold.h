@@ -37,10 +37,17 @@ FoldPlan plan_fold(const ModelConfig& config, const TaperState& taper, const std
 struct FoldedModel {
   FoldPlan plan;
   std::shared_ptr<const SafetensorsFile> source;  // keeps the tensors that did not change mapped
-  TensorSet tensors;  // exactly what plan.config and plan.taper call for
+  TensorSet tensors;                 // exactly what plan.config and plan.taper call for
+  std::vector<std::string> changed;  // the folded weights among them
 };
 
 // Plans and computes. NumericsError naming the tensor when c, gamma~ or a result is not finite.
 FoldedModel fold(const Checkpoint& checkpoint);
+
+// The folded model with every folded weight moved to one of its two neighbours in fp32, drawn by
+// `seed`. Folding itself moves a weight by half that distance at most, so how far the logits of
+// this model are from the folded one's shows how much of a difference rounding alone can make on
+// this very model. Shares the other tensors with `folded`, which must outlive it.
+TensorSet with_rounding_noise(const FoldedModel& folded, uint64_t seed);
 
 }  // namespace taper

@@ -10,6 +10,17 @@
 
 namespace taper {
 
+double fold_tolerance(double noise, const std::string& what) {
+  if (!(noise <= kMaxRoundingNoise)) {
+    throw NumericsError(
+        fmt::format("{}: cannot be verified, rounding alone moves the logits by {:.3g} of their "
+                    "scale (at most {:.1g} can be judged)",
+                    what, noise, kMaxRoundingNoise),
+        "the model is chaotic or damaged: look at its loss at gate 0, and train on");
+  }
+  return std::max(kLogitTolerance, kNoiseMultiple * noise);
+}
+
 void LogitComparison::add(std::span<const float> reference, std::span<const float> other) {
   TAPER_CHECK(!reference.empty() && reference.size() == other.size());
   double scale = 0;

@@ -94,6 +94,30 @@ INSTANTIATE_TEST_SUITE_P(ScopesAndHeads, Fold,
                                                           TaperScope::kAll),
                                           testing::Bool()));
 
+TEST(Fold, RoundingNoise_MovesFoldedWeightsByOneUnitAndNothingElse) {
+  const TempDir dir;
+  random_model(44, TaperScope::kInternal, true).write(dir / "m");
+  const FoldedModel folded = fold(Checkpoint::open(dir / "m"));
+  const TensorSet noisy = with_rounding_noise(folded, 7);
+  const std::set<std::string> changed(folded.changed.begin(), folded.changed.end());
+  EXPECT_EQ(changed.size(), static_cast<size_t>(5 * folded.plan.config.num_layers));
+  for (const TensorView& view : folded.tensors.views()) {
+    const std::vector<float> before = to_float32(view), after = to_float32(noisy.at(view.name));
+    if (!changed.contains(view.name)) {
+      EXPECT_EQ(before, after) << view.name;
+      continue;
+    }
+    size_t raised = 0;
+    for (size_t i = 0; i < before.size(); ++i) {
+      ASSERT_EQ(std::nextafter(before[i], after[i]), after[i]);
+      ASSERT_NE(before[i], after[i]);
+      raised += after[i] > before[i] ? 1 : 0;
+    }
+    EXPECT_GT(raised, 0u);
+    EXPECT_LT(raised, before.size());
+  }
+}
+
 TEST(FoldPlan, AllScope_ListsEveryConsumerOnce) {
   const RandomModel model = random_model(40, TaperScope::kAll, true);
   const FoldPlan plan = plan_fold(model.config, model.taper, "m");
