@@ -91,10 +91,11 @@ TEST(EvalStories260K, KnownLoss_IsReproduced) {
   if (!data) GTEST_SKIP() << kNoSharedData;
   const TempDir folder;
   test::import_stories260k(*data, folder / "model");
-  const auto result =
-      run_command("taper", {"eval", (folder / "model").string(), "--text",
-                            (*data / "tinystories/tinystories_eval200.txt").string(), "--documents",
-                            "--context", "512", "--json"});
+  const auto result = run_command("taper",
+                                  {"eval", (folder / "model").string(), "--text",
+                                   (*data / "tinystories/tinystories_eval200.txt").string(),
+                                   "--documents", "--context", "512", "--json"},
+                                  "", 600);
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const Json json = parse_json(result.out, "stdout");
   EXPECT_NEAR(json["loss"].get<double>(), 1.30651, 0.0005);
