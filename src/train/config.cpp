@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "core/error.h"
+#include "train/data.h"
 
 namespace taper {
 
@@ -99,7 +100,7 @@ ConfigSchema train_schema(TrainConfig& c) {
   s.add("data.tokenizer", &c.data.tokenizer,
         "Tokenizer saved with the checkpoints; empty: tokenizer.json beside data.train.");
   s.add("data.start", &c.data.start,
-        "Where training windows begin: anywhere, or at the start of a document.");
+        "Where training windows begin: anywhere, document (at its start), or mixed (half each).");
 
   s.section("train", "The optimizer and its schedule.");
   s.add("train.steps", &c.train.steps, "Optimizer steps.");
@@ -180,9 +181,7 @@ void resolve(TrainConfig& config, const std::string& where) {
   require_between(where, "taper.ema_weight", config.taper.ema_weight, 1e-6, 1);
   require_between(where, "anchor.weight", config.anchor.weight, 0, 1e6);
   require_between(where, "init.std", config.init.std, 0, 10);
-  if (data.start != "anywhere" && data.start != "document")
-    reject(where, fmt::format("data.start is \"{}\"", data.start),
-           "use \"anywhere\" or \"document\"");
+  parse_window_start(data.start, where);
   if (train.dtype != "fp32")
     reject(where, fmt::format("train.dtype is \"{}\"", train.dtype), "use \"fp32\"");
   resolve_schedules(config, where);

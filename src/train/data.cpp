@@ -52,22 +52,34 @@ std::vector<int64_t> document_starts(const TokenShard& shard, int64_t bos_id, in
   return starts;
 }
 
+WindowStart parse_window_start(std::string_view text, const std::string& where) {
+  if (text == "anywhere") return WindowStart::kAnywhere;
+  if (text == "document") return WindowStart::kDocument;
+  if (text == "mixed") return WindowStart::kMixed;
+  throw ConfigError(fmt::format("{}: data.start is \"{}\"", where, text),
+                    "use \"anywhere\", \"document\" or \"mixed\"");
+}
+
 WindowSampler::WindowSampler(const TokenShard& shard, int64_t window, uint64_t seed,
-                             std::vector<int64_t> starts)
-    : shard_(shard), window_(window), seed_(seed), starts_(std::move(starts)) {
+                             WindowStart start, std::vector<int64_t> documents)
+    : shard_(shard), window_(window), seed_(seed), start_(start), documents_(std::move(documents)) {
   TAPER_CHECK(shard.size() > window);
-  std::erase_if(starts_, [&](int64_t start) { return start + window >= shard.size(); });
+  std::erase_if(documents_, [&](int64_t begin) { return begin + window >= shard.size(); });
+  // The shard's first token starts a document and leaves room, so there always is one.
+  TAPER_CHECK(start == WindowStart::kAnywhere || !documents_.empty());
 }
 
 Batch WindowSampler::random(int64_t index, int64_t rows) const {
   Batch batch = empty_batch(rows, window_);
-  const int64_t places =
-      starts_.empty() ? shard_.size() - window_ : static_cast<int64_t>(starts_.size());
   for (int64_t row = 0; row < rows; ++row) {
     // Each row draws from a stream of its own, so that the number of words drawn does not matter.
     Random random(seed_, kDataStream + (static_cast<uint64_t>(index * rows + row) << 32));
+    const bool document =
+        start_ == WindowStart::kDocument || (start_ == WindowStart::kMixed && row % 2 == 0);
+    const int64_t places =
+        document ? static_cast<int64_t>(documents_.size()) : shard_.size() - window_;
     const auto drawn = static_cast<int64_t>(random.below(static_cast<uint64_t>(places)));
-    const int64_t begin = starts_.empty() ? drawn : starts_[static_cast<size_t>(drawn)];
+    const int64_t begin = document ? documents_[static_cast<size_t>(drawn)] : drawn;
     fill_row(shard_, begin, row, window_, batch);
   }
   return batch;

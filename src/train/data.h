@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "io/token_shard.h"
@@ -30,11 +31,15 @@ TokenShard open_shard(const std::filesystem::path& path, int64_t vocab_size,
 // end-of-text. Either id may be -1: the tokenizer has none.
 std::vector<int64_t> document_starts(const TokenShard& shard, int64_t bos_id, int64_t eos_id);
 
+enum class WindowStart { kAnywhere, kDocument, kMixed };
+WindowStart parse_window_start(std::string_view text, const std::string& where);  // ConfigError
+
 class WindowSampler {
  public:
-  // Windows may begin at each of `starts` that leaves room for one (none given: anywhere).
+  // `documents`: where windows may begin if `start` is not kAnywhere; kMixed takes them for even
+  // rows.
   WindowSampler(const TokenShard& shard, int64_t window, uint64_t seed,
-                std::vector<int64_t> starts = {});
+                WindowStart start = WindowStart::kAnywhere, std::vector<int64_t> documents = {});
   // Rows [0, rows) of micro-batch `index`.
   Batch random(int64_t index, int64_t rows) const;
 
@@ -42,7 +47,8 @@ class WindowSampler {
   const TokenShard& shard_;
   int64_t window_;
   uint64_t seed_;
-  std::vector<int64_t> starts_;
+  WindowStart start_;
+  std::vector<int64_t> documents_;  // that leave room for a window and its target
 };
 
 // Validation windows: `count` of them (0: all), non-overlapping, spread evenly over the shard.

@@ -61,11 +61,13 @@ Trainer::Trainer(const TrainConfig& config, const std::filesystem::path& run, bo
   };
   train_shard_ = open(config.data.train);
   valid_shard_ = open(config.data.valid);
-  std::vector<int64_t> starts;
-  if (config.data.start == "document")
-    starts = document_starts(*train_shard_, tokenizer_->bos_id(), tokenizer_->eos_id());
-  sampler_ = std::make_unique<WindowSampler>(
-      *train_shard_, window_, static_cast<uint64_t>(config.train.seed), std::move(starts));
+  const WindowStart start = parse_window_start(config.data.start, "config");
+  std::vector<int64_t> documents;
+  if (start != WindowStart::kAnywhere)
+    documents = document_starts(*train_shard_, tokenizer_->bos_id(), tokenizer_->eos_id());
+  sampler_ = std::make_unique<WindowSampler>(*train_shard_, window_,
+                                             static_cast<uint64_t>(config.train.seed), start,
+                                             std::move(documents));
   valid_windows_ =
       std::make_unique<FixedWindows>(*valid_shard_, window_, config.train.valid_windows);
 

@@ -1,0 +1,89 @@
+#include "train/data.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "core/error.h"
+#include "train/tiny_run.h"
+
+namespace taper {
+namespace {
+
+using testing::ElementsAre;
+
+// Tokens 0, 1, 2, ..., with BOS (7) at 0, 10, 25 and end-of-text (8) before 40.
+TokenShard numbered_shard(const TempDir& folder) {
+  std::vector<int32_t> ids;
+  for (int32_t i = 0; i < 60; ++i) ids.push_back(100 + i);
+  ids[0] = ids[10] = ids[25] = 7;
+  ids[39] = 8;
+  test::write_shard(folder / "a.tok", ids, 200, 1);
+  return TokenShard(folder / "a.tok");
+}
+
+TEST(Data, DocumentStarts_AreEachBosAndTheTokenBehindEachEnd) {
+  TempDir folder;
+  const TokenShard shard = numbered_shard(folder);
+  EXPECT_THAT(document_starts(shard, 7, 8), ElementsAre(0, 10, 25, 40));
+  EXPECT_THAT(document_starts(shard, -1, 8), ElementsAre(0, 40));
+  EXPECT_THAT(document_starts(shard, -1, -1), ElementsAre(0));
+}
+
+TEST(Data, RandomWindows_AreShiftedByOneAndReachBothEnds) {
+  TempDir folder;
+  const TokenShard shard = numbered_shard(folder);
+  const WindowSampler sampler(shard, 5, 3);
+  std::set<int64_t> lasts;
+  for (int64_t index = 0; index < 200; ++index) {
+    const Batch batch = sampler.random(index, 4);
+    EXPECT_TRUE(torch::equal(batch.inputs.narrow(1, 1, 4), batch.targets.narrow(1, 0, 4)));
+    for (int64_t row = 0; row < 4; ++row) lasts.insert(batch.targets[row][4].item<int64_t>());
+  }
+  EXPECT_TRUE(lasts.contains(105)) << "the first window";
+  EXPECT_TRUE(lasts.contains(159)) << "the last token of the shard is a target";
+}
+
+TEST(Data, RandomWindows_DependOnSeedAndIndexAlone) {
+  TempDir folder;
+  const TokenShard shard = numbered_shard(folder);
+  const WindowSampler one(shard, 5, 3), same(shard, 5, 3), other(shard, 5, 4);
+  EXPECT_TRUE(torch::equal(one.random(9, 8).inputs, same.random(9, 8).inputs));
+  EXPECT_FALSE(torch::equal(one.random(9, 8).inputs, one.random(10, 8).inputs));
+  EXPECT_FALSE(torch::equal(one.random(9, 8).inputs, other.random(9, 8).inputs));
+}
+
+TEST(Data, MixedStarts_TakeDocumentsForEvenRows) {
+  TempDir folder;
+  const TokenShard shard = numbered_shard(folder);
+  const WindowSampler sampler(shard, 5, 3, WindowStart::kMixed, {0, 10, 25, 57});
+  std::set<int64_t> even, odd;
+  for (int64_t index = 0; index < 100; ++index) {
+    const Batch batch = sampler.random(index, 4);
+    for (int64_t row = 0; row < 4; ++row)
+      (row % 2 == 0 ? even : odd).insert(batch.targets[row][4].item<int64_t>());
+  }
+  EXPECT_THAT(even, ElementsAre(105, 115, 130)) << "57 leaves no room for a window";
+  EXPECT_GT(odd.size(), 30u);
+}
+
+TEST(Data, FixedWindows_DoNotOverlapAndSpreadOverTheShard) {
+  TempDir folder;
+  const TokenShard shard = numbered_shard(folder);
+  const FixedWindows all(shard, 5, 0), some(shard, 5, 3);
+  EXPECT_EQ(all.size(), 11);
+  ASSERT_EQ(some.size(), 3);
+  const Batch batch = some.batch(0, 3);
+  EXPECT_EQ(batch.targets[0][0].item<int64_t>(), 101);
+  EXPECT_EQ(batch.targets[1][0].item<int64_t>(), 116);
+  EXPECT_EQ(batch.targets[2][0].item<int64_t>(), 136);
+  EXPECT_EQ(all.batch(10, 4).inputs.size(0), 1) << "the last batch is short";
+}
+
+TEST(Data, UnknownStart_IsNamed) {
+  EXPECT_THROW(parse_window_start("middle", "a.toml"), ConfigError);
+}
+
+}  // namespace
+}  // namespace taper
