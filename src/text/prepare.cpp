@@ -19,8 +19,9 @@ namespace fs = std::filesystem;
 
 constexpr size_t kPart = 1 << 20;  // bytes encoded at once where the tokenizer allows to cut
 
-// Shares documents between training and validation. Counts bytes: validation is owed its fraction
-// of all bytes so far and takes a document once it is owed half of it.
+// Shares documents between training and validation: every document adds the fraction to what
+// validation is owed, and goes to it when that reaches a half. Whether a document is long or short
+// makes no difference, so that the held-out ones are like the others.
 class Holdout {
  public:
   Holdout(double fraction, int64_t total_bytes)
@@ -29,11 +30,10 @@ class Holdout {
   bool larger_than_share(std::string_view document) const {
     return fraction_ > 0 && static_cast<double>(document.size()) > share_;
   }
-  bool takes(std::string_view document) {
-    const auto size = static_cast<double>(document.size());
-    owed_ += fraction_ * size;
-    if (fraction_ <= 0 || owed_ < size / 2) return false;
-    owed_ -= size;
+  bool takes_next() {
+    owed_ += fraction_;
+    if (fraction_ <= 0 || owed_ < 0.5) return false;
+    owed_ -= 1;
     return true;
   }
   // Where the held-out end of a large document begins.
@@ -165,7 +165,7 @@ PrepareResult prepare_data(const PrepareOptions& options) {
       train.add(document.substr(0, cut));
       valid.add(document.substr(cut));
     } else {
-      (holdout.takes(document) ? valid : train).add(document);
+      (holdout.takes_next() ? valid : train).add(document);
     }
   });
   read(valid_files, [&](std::string_view document) { valid.add(document); });

@@ -4,7 +4,7 @@
 // trimmed. A tokenizer with a BOS token writes BOS before each document (as llama2.c pre-trained);
 // any other writes its end-of-text token after each. Text that spells a special token stays text.
 //
-// Held-out share: whole documents, spread evenly by bytes, the same for the same input. A document
+// Held-out share: whole documents, spread evenly, the same for the same input. A document
 // larger than the whole share is cut at a line end (else a space) instead, and its last part held
 // out.
 #pragma once
