@@ -121,8 +121,8 @@ void Transformer::begin_taper(const std::map<std::string, double>& scales) {
   taper_begun_ = true;
 }
 
-torch::Tensor Transformer::apply(Norm& norm, const torch::Tensor& h,
-                                 const ForwardOptions& options, const torch::Tensor& mask) {
+torch::Tensor Transformer::apply(Norm& norm, const torch::Tensor& h, const ForwardOptions& options,
+                                 const torch::Tensor& mask) {
   if (norm.folded) return h;
   const torch::Tensor gamma = parameters_.leaf(norm.gamma);
   ops::NormSums* sums = options.calibrate && norm.in_scope ? &norm.sums : nullptr;
@@ -144,9 +144,8 @@ torch::Tensor Transformer::residual_stream(const torch::Tensor& ids_BT,
   for (auto& block : blocks_) {
     torch::Tensor x = apply(block.attention_norm, h, options, mask);
     torch::Tensor qkv = ops::linear(x, parameters_.leaf(block.qkv));
-    torch::Tensor mixed =
-        ops::causal_attention(qkv.view({batch, time, -1}), config_.num_heads, config_.num_kv_heads,
-                              rope_cos_, rope_sin_);
+    torch::Tensor mixed = ops::causal_attention(qkv.view({batch, time, -1}), config_.num_heads,
+                                                config_.num_kv_heads, rope_cos_, rope_sin_);
     h = h + ops::linear(mixed.view({batch * time, -1}), parameters_.leaf(block.out));
     x = apply(block.ffn_norm, h, options, mask);
     torch::Tensor hidden = ops::swiglu(ops::linear(x, parameters_.leaf(block.gate_up)));

@@ -20,7 +20,7 @@ namespace taper {
 
 struct ForwardOptions {
   double gate = 1.0;
-  bool calibrate = false;  // gather NormSums at the norms in scope (gate 1 only)
+  bool calibrate = false;               // gather NormSums at the norms in scope (gate 1 only)
   bool skip_first_position = false;     // leave position 0 of each window out of all statistics
   std::optional<double> anchor_target;  // s_tgt: adds the anchor loss
 };

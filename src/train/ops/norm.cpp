@@ -43,8 +43,7 @@ const uint8_t* mask_bytes(const char* op, const at::Tensor& mask, int64_t rows) 
 class TaperNormFunction : public torch::autograd::Function<TaperNormFunction> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& h_in,
-                            const at::Tensor& gamma_in,
-                            const std::optional<at::Tensor>& gamma_t_in,
+                            const at::Tensor& gamma_in, const std::optional<at::Tensor>& gamma_t_in,
                             NormParameters p, NormSums* sums, const at::Tensor* mask) {
     const at::Tensor h = h_in.contiguous(), gamma = gamma_in.contiguous();
     const at::Tensor gamma_t = gamma_t_in ? gamma_t_in->contiguous() : at::Tensor();
