@@ -114,7 +114,7 @@ void setup_eval(CLI::App& parent) {
       "are\n"
       "of the mean losses of windows or documents.\n\n"
       "Examples:\n"
-      "  taper eval runs/demo/tapered --data data/valid.tok --gate 0\n"
+      "  taper eval runs/demo/taper --data data/valid.tok --gate 0\n"
       "  taper eval stories260K --text stories.txt --documents --context 512 --json");
   app.callback([options, gate] { run(*options, gate->count() > 0); });
 }

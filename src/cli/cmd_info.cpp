@@ -134,7 +134,7 @@ void setup_info(CLI::App& parent) {
       ->required();
   add_json(app, options->json);
   add_quiet(app);
-  app.footer("Examples:\n  taper info runs/demo/tapered");
+  app.footer("Examples:\n  taper info runs/demo/taper");
   app.callback([options] { run(*options); });
 }
 

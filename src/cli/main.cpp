@@ -22,8 +22,8 @@ Exit codes:
 Examples:
   taper tokenizer train --input book.txt --vocab-size 4096 --out tokenizer.json
   taper data prepare --tokenizer tokenizer.json --input book.txt --out data
-  taper train configs/demo-tapered.toml --out runs/tapered
-  taper fold runs/tapered/checkpoints/latest folded --verify-data data/valid.tok
+  taper train configs/demo-taper.toml --out runs/tapered
+  taper fold runs/tapered folded --verify-data data/valid.tok
   taper generate folded --prompt "In the beginning"
 
 Help on a command: taper COMMAND --help)";
