@@ -199,7 +199,7 @@ void ConfigSchema::section(std::string name, std::string doc) {
   sections_.push_back({std::move(name), std::move(doc)});
 }
 
-void ConfigSchema::add_entry(std::string key, Target target, std::string doc) {
+void ConfigSchema::add_entry(const std::string& key, Target target, std::string doc) {
   TAPER_CHECK(find(key) == nullptr);
   const size_t dot = key.rfind('.');
   Entry entry;

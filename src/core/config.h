@@ -33,8 +33,8 @@ class ConfigSchema {
   // `key` is "section.name". The default is *target at the time of the call; `doc` is one line,
   // with the unit where there is one.
   template <typename T>
-  void add(std::string key, T* target, std::string doc) {
-    add_entry(std::move(key), Target(target), std::move(doc));
+  void add(const std::string& key, T* target, std::string doc) {
+    add_entry(key, Target(target), std::move(doc));
   }
 
   // Keys absent from the file keep their values. An unknown key, a value of another type and a
@@ -66,7 +66,7 @@ class ConfigSchema {
   };
   struct Loader;
 
-  void add_entry(std::string key, Target target, std::string doc);
+  void add_entry(const std::string& key, Target target, std::string doc);
   Entry* find(std::string_view key);
   const Entry* find(std::string_view key) const;
   std::string suggestion(std::string_view key) const;
