@@ -20,15 +20,16 @@ build: bootstrap ## build taper and taper-train into build/release/bin
 test: build ## build, then run all tests
 	@ctest --preset release -j$(JOBS)
 
-demo: build ## train, taper, fold and write text; about 12 minutes on 2 cores
+demo: bootstrap ## train, taper, fold and write text; about 12 minutes on 2 cores
+	@$(call compile,release) --target taper taper-train
 	@tools/demo.sh
 
 lint: bootstrap ## format, clang-tidy, include rule, file sizes
 	@JOBS=$(JOBS) tools/lint.sh
 
-bench: build ## measure speed against baselines
-	@if $(BIN)/taper bench --help >/dev/null 2>&1; then $(BIN)/taper bench; \
-	else echo "this version of taper has no benchmarks yet (no command 'taper bench')"; fi
+bench: build ## time decoding of the demo's models against the machine's read bandwidth
+	@test -e runs/demo/folded || { echo "error: no runs/demo/folded to measure: run 'make demo' first"; exit 2; }
+	@$(BIN)/taper bench decode baseline=runs/demo/baseline explicit=runs/demo/taper:gate=0 folded=runs/demo/folded
 
 asan: bootstrap ## torch-free code and its tests under the address and undefined-behaviour sanitizers
 	@$(call compile,asan)
