@@ -250,6 +250,7 @@ AtomicDirectory::AtomicDirectory(const fs::path& target, bool replace)
     throw ConfigError(fmt::format("{}: is a file, expected a folder to write", target_.string()),
                       "choose another name, or remove it first");
   }
+  fs::create_directories(folder_of(target_), ignored);  // create_temporary says why if it cannot
   temporary_ = create_temporary(
       target_, [](const fs::path& path) { return ::mkdir(path.c_str(), 0777) != 0 ? errno : 0; });
 }

@@ -61,7 +61,7 @@ class AtomicFile {
 
 // Builds a folder that appears under its name only at commit(): fill path(), then commit(), which
 // fsyncs every file in it and renames. An existing target is replaced if `replace` (the two swap in
-// one step where the file system can), else ConfigError.
+// one step where the file system can), else ConfigError. Missing parents are made.
 class AtomicDirectory {
  public:
   explicit AtomicDirectory(const std::filesystem::path& target, bool replace = false);

@@ -1,6 +1,7 @@
 #include "kernels/attention_train.h"
 
 #include <cmath>
+#include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention_train.cpp"
@@ -188,7 +189,8 @@ HWY_INLINE void backward_group(const AttentionShape& shape, int64_t group, const
   const int64_t per_group = shape.num_heads / shape.num_kv_heads;
   const int64_t size = padded_time(time) * width;
   const auto head = [&](auto* data, int64_t index) HWY_ATTR {
-    return Head{data + b * time * shape.row() + index * width, shape.row()};
+    return Head<std::remove_pointer_t<decltype(data)>>{
+        data + b * time * shape.row() + index * width, shape.row()};
   };
   const auto out_head = [&](const T* data, int64_t index) HWY_ATTR {
     return Head<const T>{data + (b * time * shape.num_heads + index) * width,

@@ -10,7 +10,7 @@
 namespace taper {
 
 std::unique_ptr<Tokenizer> make_tokenizer(TokenizerSpec spec, const std::string& what,
-                                          std::string json) {
+                                          const std::string& json) {
   check_tokenizer_spec(spec, what);
   const std::string canonical = tokenizer_spec_to_json(spec);
   std::unique_ptr<Tokenizer> tokenizer;
@@ -19,13 +19,13 @@ std::unique_ptr<Tokenizer> make_tokenizer(TokenizerSpec spec, const std::string&
   else
     tokenizer = std::make_unique<SentencePieceTokenizer>(std::move(spec));
   tokenizer->fingerprint_ = XXH64(canonical.data(), canonical.size(), 0);
-  tokenizer->json_ = json.empty() ? canonical : std::move(json);
+  tokenizer->json_ = json.empty() ? canonical : json;
   return tokenizer;
 }
 
-std::unique_ptr<Tokenizer> parse_tokenizer(std::string json, const std::string& what) {
+std::unique_ptr<Tokenizer> parse_tokenizer(const std::string& json, const std::string& what) {
   TokenizerSpec spec = parse_tokenizer_json(json, what);
-  return make_tokenizer(std::move(spec), what, std::move(json));
+  return make_tokenizer(std::move(spec), what, json);
 }
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& path) {

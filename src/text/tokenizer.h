@@ -53,7 +53,8 @@ class Tokenizer {
 
  protected:
   friend std::unique_ptr<Tokenizer> make_tokenizer(struct TokenizerSpec spec,
-                                                   const std::string& what, std::string json);
+                                                   const std::string& what,
+                                                   const std::string& json);
   TokenId eos_id_ = -1, bos_id_ = -1;
   uint64_t fingerprint_ = 0;
   std::string json_;
@@ -61,6 +62,6 @@ class Tokenizer {
 
 // Reads a tokenizer.json. FormatError for a kind it cannot reproduce exactly, naming the part.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& path);
-std::unique_ptr<Tokenizer> parse_tokenizer(std::string json, const std::string& what);
+std::unique_ptr<Tokenizer> parse_tokenizer(const std::string& json, const std::string& what);
 
 }  // namespace taper

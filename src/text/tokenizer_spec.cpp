@@ -88,7 +88,7 @@ Json model_json(const TokenizerSpec& spec) {
     if (any_space)
       merges.push_back(Json::array({left, right}));
     else
-      merges.push_back(left + " " + right);
+      merges.push_back(fmt::format("{} {}", left, right));
   }
   model["merges"] = std::move(merges);
   return model;

@@ -51,7 +51,7 @@ std::string tokenizer_spec_to_json(const TokenizerSpec& spec);
 
 // `json` is the text the spec was read from; empty: the canonical one.
 std::unique_ptr<Tokenizer> make_tokenizer(TokenizerSpec spec, const std::string& what,
-                                          std::string json = "");
+                                          const std::string& json = "");
 
 // The byte token of a SentencePiece vocabulary, "<0x0A>", and back (-1 for another token).
 std::string byte_token(unsigned char byte);

@@ -52,12 +52,7 @@ RunDirectory::RunDirectory(const fs::path& path) : path_(path) {
     throw ResourceError(fmt::format("{}: another process is training here", path_.string()),
                         "wait for it to end, or choose another folder with --out");
   }
-  for (const auto& folder : {path_, path_ / "checkpoints"})
-    for (const auto& entry : fs::directory_iterator(folder))
-      if (entry.path().filename().string().find(".tmp-") != std::string::npos) {
-        std::error_code ignored;
-        fs::remove_all(entry.path(), ignored);
-      }
+  for (const auto& folder : {path_, path_ / "checkpoints"}) remove_stale_temporaries(folder);
 }
 
 RunDirectory::~RunDirectory() { ::close(lock_); }
@@ -104,7 +99,8 @@ void RunDirectory::prune(int64_t keep) {
   for (size_t i = static_cast<size_t>(keep); i < newest.size(); ++i) {
     if (newest[i] == last || newest[i] == good) continue;
     // Renamed first, so that a kill in the middle leaves a temporary, not half a checkpoint.
-    const fs::path doomed = path_ / "checkpoints" / fmt::format(".tmp-prune-{}", newest[i]);
+    const fs::path doomed =
+        path_ / "checkpoints" / fmt::format("pruned.tmp-{}-{}", ::getpid(), newest[i]);
     fs::rename(checkpoint_path(newest[i]), doomed);
     fs::remove_all(doomed);
   }

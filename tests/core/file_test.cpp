@@ -186,6 +186,21 @@ TEST(AtomicFile, MissingFolder_SaysHowToCreateIt) {
   EXPECT_EQ(error.hint(), "create it with: mkdir -p " + (dir / "no").string());
 }
 
+TEST(AtomicDirectory, MissingParents_AreMade) {
+  const TempDir dir;
+  AtomicDirectory made(dir / "no" / "such" / "run");
+  plain_write(made.path() / "a", "text");
+  made.commit();
+  EXPECT_EQ(read_file(dir / "no" / "such" / "run" / "a"), "text");
+}
+
+TEST(AtomicDirectory, ParentThatIsAFile_IsAResourceError) {
+  const TempDir dir;
+  plain_write(dir / "a", "");
+  EXPECT_THROW(AtomicDirectory(dir / "a" / "run"), ResourceError);
+  EXPECT_EQ(num_entries(dir.path()), 1u);
+}
+
 TEST(AtomicFile, MissingPermission_IsAResourceErrorWithTheReason) {
   const TempDir dir;
   ASSERT_EQ(::chmod(dir.path().c_str(), 0500), 0);

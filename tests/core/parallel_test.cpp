@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <iterator>
 #include <mutex>
 #include <numeric>
 #include <set>
@@ -90,11 +92,22 @@ TEST(ThreadPool, NestedRun_IsRefused) {
 
 TEST(ThreadPool, DefaultSize_IsAtLeastOne) { EXPECT_GE(ThreadPool().size(), 1); }
 
-TEST(ThreadPool, UnusedPool_EndsAwakeOrAsleep) {
+TEST(ThreadPool, UnusedPool_EndsItsThreadsAwakeOrAsleep) {
+  const auto num_threads = [] {
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    return std::distance(begin(tasks), end(tasks));
+  };
+  const auto before = num_threads();
   for (const int milliseconds : {0, 3}) {
     ThreadPool pool(4);
+    EXPECT_EQ(num_threads(), before + 3);
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
   }
+  // The kernel lists a joined thread for a moment longer.
+  for (int wait = 0; wait < 1000 && num_threads() != before; ++wait) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(num_threads(), before);
 }
 
 }  // namespace
