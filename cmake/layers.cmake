@@ -15,6 +15,7 @@ endfunction()
 # taper_layer(name targets...): taper_<name> of src/<name>/**.cpp.
 function(taper_layer name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/src/train/fused/")
   taper_library(taper_${name} SOURCES ${sources} LINK ${ARGN})
   if(sources AND name STREQUAL "core")
     target_compile_definitions(taper_core PRIVATE TAPER_VERSION="${PROJECT_VERSION}")
@@ -26,6 +27,15 @@ function(taper_layer name)
   elseif(sources AND name STREQUAL "train")
     taper_use_torch_header(taper_train)
   endif()
+endfunction()
+
+# The training pass, src/train/fused: oneDNN and our kernels, no torch.
+function(taper_fused)
+  find_path(TAPER_DNNL_INCLUDE oneapi/dnnl/dnnl.hpp REQUIRED)
+  find_library(TAPER_DNNL dnnl REQUIRED)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/train/fused/*.cpp)
+  taper_library(taper_fused SOURCES ${sources} LINK taper_model taper_kernels ${TAPER_DNNL})
+  target_compile_options(taper_fused PRIVATE -fopenmp)
 endfunction()
 
 # The command line is two programs over one frame. src/cli/train_*.cpp belong to taper-train, main.cpp and

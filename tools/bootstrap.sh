@@ -15,7 +15,7 @@ readonly log=build/bootstrap.log
 # Tools; libraries; the text of the demo.
 readonly packages=(
   g++ cmake ninja-build ccache mold clang-format clang-tidy pkg-config git ca-certificates python3 python3-venv
-  libcli11-dev libfmt-dev libhwy-dev libtomlplusplus-dev libutf8proc-dev libxxhash-dev
+  libcli11-dev libdnnl-dev libfmt-dev libhwy-dev libtomlplusplus-dev libutf8proc-dev libxxhash-dev
   nlohmann-json3-dev libgtest-dev libgmock-dev
   bible-kjv
 )

@@ -5,5 +5,6 @@
 namespace taper {
 
 void setup_train(CLI::App& parent);
+void setup_bench_train(CLI::App& parent);
 
 }  // namespace taper

@@ -6,5 +6,6 @@ int main(int argc, char** argv) {
   CLI::App root("train transformers without norms");
   taper::set_up_root(root, "taper");
   taper::setup_train(root);
+  taper::setup_bench_train(root);
   return taper::run_program(root, argc, argv);
 }

@@ -250,6 +250,9 @@ AtomicDirectory::AtomicDirectory(const fs::path& target, bool replace)
     throw ConfigError(fmt::format("{}: is a file, expected a folder to write", target_.string()),
                       "choose another name, or remove it first");
   }
+  for (fs::path parent = folder_of(target_); !fs::exists(parent, ignored);
+       parent = folder_of(parent))
+    made_.push_back(parent);
   fs::create_directories(folder_of(target_), ignored);  // create_temporary says why if it cannot
   temporary_ = create_temporary(
       target_, [](const fs::path& path) { return ::mkdir(path.c_str(), 0777) != 0 ? errno : 0; });
@@ -259,6 +262,7 @@ AtomicDirectory::~AtomicDirectory() {
   if (committed_) return;
   std::error_code ignored;
   fs::remove_all(temporary_, ignored);
+  for (const fs::path& parent : made_) fs::remove(parent, ignored);  // those that are empty
 }
 
 void AtomicDirectory::commit() {

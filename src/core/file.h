@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace taper {
 
@@ -61,7 +62,8 @@ class AtomicFile {
 
 // Builds a folder that appears under its name only at commit(): fill path(), then commit(), which
 // fsyncs every file in it and renames. An existing target is replaced if `replace` (the two swap in
-// one step where the file system can), else ConfigError. Missing parents are made.
+// one step where the file system can), else ConfigError. Missing parents are made,
+// and removed again without commit().
 class AtomicDirectory {
  public:
   explicit AtomicDirectory(const std::filesystem::path& target, bool replace = false);
@@ -75,6 +77,7 @@ class AtomicDirectory {
  private:
   std::filesystem::path target_;
   std::filesystem::path temporary_;
+  std::vector<std::filesystem::path> made_;  // parents that were missing, innermost first
   bool replace_;
   bool committed_ = false;
 };

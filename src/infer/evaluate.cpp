@@ -33,9 +33,10 @@ double loss_sum(ThreadPool& pool, std::span<float> logits, std::span<const Token
   const CrossEntropyArgs<float> args{.vocab = vocab,
                                      .targets = wide.data(),
                                      .logits = logits.data(),
+                                     .gradient = nullptr,
+                                     .gradient_scale = 0,
                                      .losses = losses.data(),
-                                     .square_norms = square_norms.data(),
-                                     .gradient = false};
+                                     .square_norms = square_norms.data()};
   pool.run(std::ssize(targets), 8, [&](int64_t begin, int64_t end) {
     cross_entropy_rows(args, {begin, end});
   });

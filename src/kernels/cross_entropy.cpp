@@ -11,9 +11,9 @@ HWY_BEFORE_NAMESPACE();
 namespace taper::HWY_NAMESPACE {
 namespace {  // several kernels use the same names
 
-template <typename R>
-HWY_INLINE void fill_zero(int64_t count, R* z) {
-  const hn::ScalableTag<R> d;
+template <typename T>
+HWY_INLINE void fill_zero(int64_t count, T* z) {
+  const hn::ScalableTag<Real<T>> d;
   for_each_vector(d, count,
                   [&](int64_t i, auto part) HWY_ATTR { store(d, hn::Zero(d), z + i, part); });
 }
@@ -70,15 +70,17 @@ HWY_INLINE R exponentials(int64_t count, R max, R* z) {
   return sum;
 }
 
-template <typename R>
-HWY_INLINE void rows_in_place(const CrossEntropyArgs<R>& args, RowRange rows) {
+template <typename T>
+HWY_INLINE void all_rows(const CrossEntropyArgs<T>& args, RowRange rows) {
+  using R = Real<T>;
   const hn::ScalableTag<R> d;
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     R* z = args.logits + row * args.vocab;
+    T* dz = args.gradient ? args.gradient + row * args.vocab : nullptr;
     const int64_t target = args.targets[row];
     if (target < 0) {
       args.losses[row] = args.square_norms[row] = 0;
-      if (args.gradient) fill_zero(args.vocab, z);
+      if (args.gradient) fill_zero(args.vocab, dz);
       continue;
     }
     R max, square;
@@ -90,17 +92,18 @@ HWY_INLINE void rows_in_place(const CrossEntropyArgs<R>& args, RowRange rows) {
                        (static_cast<double>(max) - static_cast<double>(at_target));
     args.square_norms[row] = square;
     if (args.gradient) {
-      const auto inverse = hn::Set(d, 1 / sum);
+      z[target] -= sum;
+      const auto factor = hn::Set(d, args.gradient_scale / sum);
       for_each_vector(d, args.vocab, [&](int64_t i, auto part) HWY_ATTR {
-        store(d, hn::Mul(load(d, z + i, part), inverse), z + i, part);
+        store(d, hn::Mul(load(d, z + i, part), factor), dz + i, part);
       });
-      z[target] -= 1;
     }
   }
 }
 
-void RowsF32(const CrossEntropyArgs<float>& args, RowRange rows) { rows_in_place(args, rows); }
-void RowsF64(const CrossEntropyArgs<double>& args, RowRange rows) { rows_in_place(args, rows); }
+void RowsF32(const CrossEntropyArgs<float>& args, RowRange rows) { all_rows(args, rows); }
+void RowsBF16(const CrossEntropyArgs<bf16>& args, RowRange rows) { all_rows(args, rows); }
+void RowsF64(const CrossEntropyArgs<double>& args, RowRange rows) { all_rows(args, rows); }
 
 }  // namespace
 }  // namespace taper::HWY_NAMESPACE
@@ -110,11 +113,16 @@ HWY_AFTER_NAMESPACE();
 namespace taper {
 
 HWY_EXPORT(RowsF32);
+HWY_EXPORT(RowsBF16);
 HWY_EXPORT(RowsF64);
 
 template <>
 void cross_entropy_rows<float>(const CrossEntropyArgs<float>& args, RowRange rows) {
   HWY_DYNAMIC_DISPATCH(RowsF32)(args, rows);
+}
+template <>
+void cross_entropy_rows<bf16>(const CrossEntropyArgs<bf16>& args, RowRange rows) {
+  HWY_DYNAMIC_DISPATCH(RowsBF16)(args, rows);
 }
 template <>
 void cross_entropy_rows<double>(const CrossEntropyArgs<double>& args, RowRange rows) {

@@ -1,7 +1,8 @@
-// Cross-entropy over rows of logits, in place: loss = log(sum over v of e^z[v]) - z[target], and
-// the logits become dloss/dz = softmax(z) - onehot(target). R is float or double. A row whose
-// target is negative is not counted: loss and norm 0, gradient 0. Other targets lie in [0, vocab),
-// which the caller has checked. Thread-safe over disjoint row ranges; no allocation.
+// Cross-entropy over rows of logits: loss = log(sum over v of e^z[v]) - z[target], and its gradient
+//   gradient_scale (softmax(z) - onehot(target))
+// in T, float, bf16 or double (logits are Real<T>). A row whose target is negative is not counted:
+// loss and norm 0, gradient 0. Other targets lie in [0, vocab), which the caller has checked.
+// Thread-safe over disjoint row ranges; no allocation.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +11,18 @@
 
 namespace taper {
 
-template <typename R>
+template <typename T>
 struct CrossEntropyArgs {
   int64_t vocab;
   const int64_t* targets;  // [rows]
-  R* logits;               // [rows, vocab]; overwritten by the gradient when `gradient`
-  double* losses;          // [rows]
-  double* square_norms;    // [rows], ||z||^2
-  bool gradient;
+  Real<T>* logits;         // [rows, vocab]; used up when there is a gradient
+  T* gradient;             // [rows, vocab]; null: not wanted; may be `logits`
+  Real<T> gradient_scale;
+  double* losses;        // [rows]
+  double* square_norms;  // [rows], ||z||^2
 };
 
-template <typename R>
-void cross_entropy_rows(const CrossEntropyArgs<R>& args, RowRange rows);
+template <typename T>
+void cross_entropy_rows(const CrossEntropyArgs<T>& args, RowRange rows);
 
 }  // namespace taper

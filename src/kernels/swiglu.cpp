@@ -29,8 +29,9 @@ HWY_INLINE void forward(RowRange rows, int64_t width, const T* gate_up, T* y) {
   }
 }
 
-template <typename T>
-HWY_INLINE void backward(RowRange rows, int64_t width, const T* gate_up, const T* dy, T* dgate_up) {
+template <bool kOutput, typename T>
+HWY_INLINE void backward(RowRange rows, int64_t width, const T* gate_up, const T* dy, T* dgate_up,
+                         T* y) {
   const hn::ScalableTag<Real<T>> d;
   const auto one = hn::Set(d, 1);
   for (int64_t row = rows.begin; row < rows.end; ++row) {
@@ -40,21 +41,26 @@ HWY_INLINE void backward(RowRange rows, int64_t width, const T* gate_up, const T
     for_each_vector(d, width, [&](int64_t i, auto part) HWY_ATTR {
       const auto g = load(d, gate + i, part);
       const auto s = sigmoid(d, g);
+      const auto u = load(d, up + i, part);
       const auto ds = hn::Mul(load(d, dy + row * width + i, part), s);
       const auto slope = hn::MulAdd(g, hn::Sub(one, s), one);
-      store(d, hn::Mul(hn::Mul(ds, slope), load(d, up + i, part)), dgate + i, part);
+      if constexpr (kOutput) store(d, hn::Mul(hn::Mul(g, s), u), y + row * width + i, part);
+      store(d, hn::Mul(hn::Mul(ds, slope), u), dgate + i, part);
       store(d, hn::Mul(ds, g), dgate + width + i, part);
     });
   }
 }
 
 // Dispatch needs plain functions: one set a storage type.
-#define TAPER_SWIGLU_KERNELS(Name, T)                                                      \
-  void Forward##Name(RowRange rows, int64_t width, const T* gate_up, T* y) {               \
-    forward(rows, width, gate_up, y);                                                      \
-  }                                                                                        \
-  void Backward##Name(RowRange rows, int64_t width, const T* gate_up, const T* dy, T* d) { \
-    backward(rows, width, gate_up, dy, d);                                                 \
+#define TAPER_SWIGLU_KERNELS(Name, T)                                                            \
+  void Forward##Name(RowRange rows, int64_t width, const T* gate_up, T* y) {                     \
+    forward(rows, width, gate_up, y);                                                            \
+  }                                                                                              \
+  void Backward##Name(RowRange rows, int64_t width, const T* gate_up, const T* dy, T* d, T* y) { \
+    if (y)                                                                                       \
+      backward<true>(rows, width, gate_up, dy, d, y);                                            \
+    else                                                                                         \
+      backward<false>(rows, width, gate_up, dy, d, y);                                           \
   }
 TAPER_SWIGLU_KERNELS(F32, float)
 TAPER_SWIGLU_KERNELS(BF16, bf16)
@@ -68,16 +74,17 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace taper {
 
-#define TAPER_SWIGLU_DISPATCH(Name, T)                                                           \
-  HWY_EXPORT(Forward##Name);                                                                     \
-  HWY_EXPORT(Backward##Name);                                                                    \
-  template <>                                                                                    \
-  void swiglu_forward<T>(RowRange rows, int64_t width, const T* gate_up, T* y) {                 \
-    HWY_DYNAMIC_DISPATCH(Forward##Name)(rows, width, gate_up, y);                                \
-  }                                                                                              \
-  template <>                                                                                    \
-  void swiglu_backward<T>(RowRange rows, int64_t width, const T* gate_up, const T* dy, T* out) { \
-    HWY_DYNAMIC_DISPATCH(Backward##Name)(rows, width, gate_up, dy, out);                         \
+#define TAPER_SWIGLU_DISPATCH(Name, T)                                                         \
+  HWY_EXPORT(Forward##Name);                                                                   \
+  HWY_EXPORT(Backward##Name);                                                                  \
+  template <>                                                                                  \
+  void swiglu_forward<T>(RowRange rows, int64_t width, const T* gate_up, T* y) {               \
+    HWY_DYNAMIC_DISPATCH(Forward##Name)(rows, width, gate_up, y);                              \
+  }                                                                                            \
+  template <>                                                                                  \
+  void swiglu_backward<T>(RowRange rows, int64_t width, const T* gate_up, const T* dy, T* out, \
+                          T* y) {                                                              \
+    HWY_DYNAMIC_DISPATCH(Backward##Name)(rows, width, gate_up, dy, out, y);                    \
   }
 TAPER_SWIGLU_DISPATCH(F32, float)
 TAPER_SWIGLU_DISPATCH(BF16, bf16)

@@ -1,6 +1,7 @@
 #include "kernels/taper_norm.h"
 
 #include <cmath>
+#include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/taper_norm.cpp"
@@ -98,21 +99,28 @@ HWY_INLINE void forward(const TaperNormArgs<Real<T>>& args, RowRange rows, const
 }
 
 // kRows rows at a time, so that gamma and its gradient are read and written once for all of them.
-template <int kRows, typename T>
+template <int kRows, bool kResidual, bool kOutput, typename T>
 HWY_INLINE void backward_rows(const TaperNormArgs<Real<T>>& args, const T* h, const T* dy,
-                              const Real<T>* rstd, T* dh, Real<T>* dgamma, Real<T>* dgamma_t) {
+                              const Real<T>* rstd, const T* residual, T* dh, Real<T>* dgamma,
+                              Real<T>* dgamma_t, T* y) {
   using R = Real<T>;
   const hn::ScalableTag<R> d;
   const int64_t width = args.width;
+  const auto around = [&](int64_t i, auto part) HWY_ATTR {
+    return kResidual ? load(d, residual + i, part) : hn::Zero(d);
+  };
   const auto b = hn::Set(d, args.gate == 1 ? 0 : (1 - args.gate) * args.scale);
   if (args.gate == 0) {
     for_each_vector(d, width, [&](int64_t i, auto part) HWY_ATTR {
       const auto coefficient = hn::Mul(b, load(d, args.gamma_t + i, part));
       auto sum = hn::Zero(d);
       for (int row = 0; row < kRows; ++row) {
-        const auto g = load(d, dy + row * width + i, part);
-        sum = hn::MulAdd(g, load(d, h + row * width + i, part), sum);
-        store(d, hn::Mul(g, coefficient), dh + row * width + i, part);
+        const int64_t at = row * width + i;
+        const auto g = load(d, dy + at, part);
+        const auto x = load(d, h + at, part);
+        sum = hn::MulAdd(g, x, sum);
+        store(d, hn::MulAdd(g, coefficient, around(at, part)), dh + at, part);
+        if constexpr (kOutput) store(d, hn::Mul(x, coefficient), y + at, part);
       }
       store(d, hn::MulAdd(b, sum, load(d, dgamma_t + i, part)), dgamma_t + i, part);
     });
@@ -136,14 +144,19 @@ HWY_INLINE void backward_rows(const TaperNormArgs<Real<T>>& args, const T* h, co
     auto sum = load(d, dgamma + i, part);
     auto sum_t = hn::Zero(d);
     for (int row = 0; row < kRows; ++row) {
-      const auto g = load(d, dy + row * width + i, part);
-      const auto x = load(d, h + row * width + i, part);
+      const int64_t at = row * width + i;
+      const auto g = load(d, dy + at, part);
+      const auto x = load(d, h + at, part);
       const auto va = hn::Set(d, a[row]);
       const auto product = hn::Mul(g, x);
+      const auto coefficient = hn::MulAdd(va, gamma, linear);
       sum = hn::MulAdd(va, product, sum);
       sum_t = hn::Add(product, sum_t);
-      const auto direct = hn::Mul(g, hn::MulAdd(va, gamma, linear));
-      store(d, hn::NegMulAdd(hn::Set(d, k[row]), x, direct), dh + row * width + i, part);
+      const auto direct = hn::MulAdd(g, coefficient, around(at, part));
+      store(d, hn::NegMulAdd(hn::Set(d, k[row]), x, direct), dh + at, part);
+      if constexpr (kOutput) {
+        store(d, mixed ? hn::Mul(x, coefficient) : hn::Mul(hn::Mul(x, va), gamma), y + at, part);
+      }
     }
     store(d, sum, dgamma + i, part);
     if (mixed) {
@@ -152,20 +165,22 @@ HWY_INLINE void backward_rows(const TaperNormArgs<Real<T>>& args, const T* h, co
   });
 }
 
-template <typename T>
+template <bool kResidual, bool kOutput, typename T>
 HWY_INLINE void backward(const TaperNormArgs<Real<T>>& args, RowRange rows, const T* h, const T* dy,
-                         const Real<T>* rstd, T* dh, Real<T>* dgamma, Real<T>* dgamma_t) {
+                         const Real<T>* rstd, const T* residual, T* dh, Real<T>* dgamma,
+                         Real<T>* dgamma_t, T* y) {
   constexpr int kBlock = 4;
   const int64_t width = args.width;
   int64_t row = rows.begin;
-  for (; row + kBlock <= rows.end; row += kBlock) {
+  const auto step = [&](auto count) HWY_ATTR {
     const int64_t at = row * width;
-    backward_rows<kBlock>(args, h + at, dy + at, rstd + row, dh + at, dgamma, dgamma_t);
-  }
-  for (; row < rows.end; ++row) {
-    const int64_t at = row * width;
-    backward_rows<1>(args, h + at, dy + at, rstd + row, dh + at, dgamma, dgamma_t);
-  }
+    backward_rows<count(), kResidual, kOutput>(args, h + at, dy + at, rstd + row,
+                                               kResidual ? residual + at : nullptr, dh + at, dgamma,
+                                               dgamma_t, kOutput ? y + at : nullptr);
+    row += count();
+  };
+  while (row + kBlock <= rows.end) step(std::integral_constant<int, kBlock>());
+  while (row < rows.end) step(std::integral_constant<int, 1>());
 }
 
 template <typename T>
@@ -182,9 +197,11 @@ HWY_INLINE void anchor_rows(RowRange rows, int64_t width, Real<T> target, Real<T
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     const bool counted = !mask || mask[row];
     const Real<T> slope = 2 * weight * (r[row] - target) / (static_cast<Real<T>>(width) * r[row]);
-    const auto factor = hn::Set(d, counted ? slope : 0);
+    if (!counted) continue;
+    const auto factor = hn::Set(d, slope);
     for_each_vector(d, width, [&](int64_t i, auto part) HWY_ATTR {
-      store(d, hn::Mul(factor, load(d, h + row * width + i, part)), dh + row * width + i, part);
+      const int64_t at = row * width + i;
+      store(d, hn::MulAdd(factor, load(d, h + at, part), load(d, dh + at, part)), dh + at, part);
     });
   }
 }
@@ -196,8 +213,16 @@ HWY_INLINE void anchor_rows(RowRange rows, int64_t width, Real<T> target, Real<T
     forward(args, rows, h, y, rstd, sums, mask);                                                  \
   }                                                                                               \
   void Backward##Name(const TaperNormArgs<Real<T>>& args, RowRange rows, const T* h, const T* dy, \
-                      const Real<T>* rstd, T* dh, Real<T>* dgamma, Real<T>* dgamma_t) {           \
-    backward(args, rows, h, dy, rstd, dh, dgamma, dgamma_t);                                      \
+                      const Real<T>* rstd, const T* residual, T* dh, Real<T>* dgamma,             \
+                      Real<T>* dgamma_t, T* y) {                                                  \
+    if (residual && y)                                                                            \
+      backward<true, true>(args, rows, h, dy, rstd, residual, dh, dgamma, dgamma_t, y);           \
+    else if (residual)                                                                            \
+      backward<true, false>(args, rows, h, dy, rstd, residual, dh, dgamma, dgamma_t, y);          \
+    else if (y)                                                                                   \
+      backward<false, true>(args, rows, h, dy, rstd, residual, dh, dgamma, dgamma_t, y);          \
+    else                                                                                          \
+      backward<false, false>(args, rows, h, dy, rstd, residual, dh, dgamma, dgamma_t, y);         \
   }                                                                                               \
   void Scale##Name(RowRange rows, int64_t width, Real<T> eps, const T* h, Real<T>* r) {           \
     scale_rows(rows, width, eps, h, r);                                                           \
@@ -230,9 +255,10 @@ namespace taper {
   }                                                                                                \
   template <>                                                                                      \
   void taper_rms_norm_backward<T>(const TaperNormArgs<Real<T>>& args, RowRange rows, const T* h,   \
-                                  const T* dy, const Real<T>* rstd, T* dh, Real<T>* dgamma,        \
-                                  Real<T>* dgamma_t) {                                             \
-    HWY_DYNAMIC_DISPATCH(Backward##Name)(args, rows, h, dy, rstd, dh, dgamma, dgamma_t);           \
+                                  const T* dy, const Real<T>* rstd, const T* residual, T* dh,      \
+                                  Real<T>* dgamma, Real<T>* dgamma_t, T* y) {                      \
+    HWY_DYNAMIC_DISPATCH(Backward##Name)                                                           \
+    (args, rows, h, dy, rstd, residual, dh, dgamma, dgamma_t, y);                                  \
   }                                                                                                \
   template <>                                                                                      \
   void residual_scale_rows<T>(RowRange rows, int64_t width, Real<T> eps, const T* h, Real<T>* r) { \

@@ -38,20 +38,23 @@ void taper_rms_norm_forward(const TaperNormArgs<Real<T>>& args, RowRange rows, c
                             const uint8_t* mask = nullptr);
 
 // With u = gamma * dy:
-//   dh = g (u / r - h <h, u> / (D r^3)) + (1 - g) c gamma_t dy      (overwritten)
+//   dh = residual + g (u / r - h <h, u> / (D r^3)) + (1 - g) c gamma_t dy
 //   dgamma   += g sum over rows of dy h / r                        (not at g == 0)
 //   dgamma_t += (1 - g) c sum over rows of dy h                    (not at g == 1)
+// `residual`: the gradient that reaches h around the norm; null for none; it may be dh. `y`, when
+// given, gets the norm's output again, the same bits as in the forward pass, so that nobody has to
+// keep it.
 template <typename T>
 void taper_rms_norm_backward(const TaperNormArgs<Real<T>>& args, RowRange rows, const T* h,
-                             const T* dy, const Real<T>* rstd, T* dh, Real<T>* dgamma,
-                             Real<T>* dgamma_t);
+                             const T* dy, const Real<T>* rstd, const T* residual, T* dh,
+                             Real<T>* dgamma, Real<T>* dgamma_t, T* y = nullptr);
 
 // r of every row: the anchor's statistic s(h).
 template <typename T>
 void residual_scale_rows(RowRange rows, int64_t width, Real<T> eps, const T* h, Real<T>* r);
 
-// The gradient of weight * sum of (r - target)^2:
-//   dh = 2 weight (r - target) / (D r) h; 0 for rows whose mask byte is 0.
+// Adds the gradient of weight * sum of (r - target)^2:
+//   dh += 2 weight (r - target) / (D r) h, but for rows whose mask byte is 0.
 template <typename T>
 void anchor_backward(RowRange rows, int64_t width, Real<T> target, Real<T> weight, const T* h,
                      const Real<T>* r, const uint8_t* mask, T* dh);

@@ -118,7 +118,8 @@ ConfigSchema train_schema(TrainConfig& c) {
   s.add("train.clip", &c.train.clip, "Largest global gradient norm; 0: no clipping.");
   s.add("train.seed", &c.train.seed, "Names the random streams of initialisation and data.");
   s.add("train.threads", &c.train.threads, "Threads; 0: one per core.");
-  s.add("train.dtype", &c.train.dtype, "Type of activations: fp32.");
+  s.add("train.dtype", &c.train.dtype,
+        "Type of activations and operands of products: fp32 or bf16; all else stays fp32.");
   s.add("train.valid_every", &c.train.valid_every,
         "Steps between validations; 0: a tenth of the steps.");
   s.add("train.valid_windows", &c.train.valid_windows,
@@ -182,8 +183,8 @@ void resolve(TrainConfig& config, const std::string& where) {
   require_between(where, "anchor.weight", config.anchor.weight, 0, 1e6);
   require_between(where, "init.std", config.init.std, 0, 10);
   parse_window_start(data.start, where);
-  if (train.dtype != "fp32")
-    reject(where, fmt::format("train.dtype is \"{}\"", train.dtype), "use \"fp32\"");
+  if (train.dtype != "fp32" && train.dtype != "bf16")
+    reject(where, fmt::format("train.dtype is \"{}\"", train.dtype), "use \"fp32\" or \"bf16\"");
   resolve_schedules(config, where);
 }
 

@@ -11,7 +11,9 @@
 #include "core/file.h"
 #include "core/interrupt.h"
 #include "core/log.h"
+#include "core/system_memory.h"
 #include "taper/calibration.h"
+#include "train/fused/products.h"
 
 namespace taper {
 
@@ -95,7 +97,12 @@ void Trainer::open_model(const ModelConfig& config, const std::vector<std::strin
       throw ConfigError(fmt::format("taper.scope is \"{}\", but {} is folded already in {}",
                                     config_.taper.scope, site.name, config_.init.from),
                         "set taper.scope = \"none\" to train the norm-free model on");
+  require_memory(config);
+  if (activations() == FusedTransformer::Activations::kBF16 && !Products::has_fast_bf16())
+    log_warning(
+        "train.dtype is \"bf16\", but this CPU has no bf16 instructions: fp32 is faster here");
   model_ = std::make_unique<Transformer>(config, scope, folded);
+  pass_ = std::make_unique<FusedTransformer>(config, activations());
   const auto& train = config_.train;
   const OptimizerOptions options{train.beta1, train.beta2, train.adam_eps, train.weight_decay};
   weights_ = std::make_unique<AdamW>(model_->parameters(), options);
@@ -108,6 +115,30 @@ void Trainer::open_model(const ModelConfig& config, const std::vector<std::strin
   taper_.ema_weight = config_.taper.ema_weight;
   taper_.folded = folded;
   if (!config_.init.from.empty()) taper_.source["init"] = config_.init.from;
+}
+
+FusedTransformer::Activations Trainer::activations() const {
+  return config_.train.dtype == "bf16" ? FusedTransformer::Activations::kBF16
+                                       : FusedTransformer::Activations::kFloat;
+}
+
+// Parameters, gradients and two moments in float; the pass; what the libraries take.
+void Trainer::require_memory(const ModelConfig& config) const {
+  constexpr double kLibraries = 0.3e9;
+  const auto parameters = static_cast<double>(config.num_parameters());
+  const auto pass = static_cast<double>(FusedTransformer::memory_bytes(
+      config, activations(), config_.train.batch, window_, at::get_num_threads()));
+  const double needed = 16 * parameters + pass + kLibraries;
+  const auto available = static_cast<double>(available_memory());
+  log_info("memory: about {:.1f} GB, {:.1f} of it for a pass over {} tokens", needed / 1e9,
+           pass / 1e9, config_.train.batch * window_);
+  if (needed > available)
+    throw ResourceError(
+        fmt::format("training needs about {:.1f} GB of memory, {:.1f} GB are available",
+                    needed / 1e9, available / 1e9),
+        fmt::format("lower train.batch (now {}) and raise train.accumulate by as much, or lower "
+                    "train.window (now {})",
+                    config_.train.batch, window_));
 }
 
 void Trainer::check_config_unchanged() const {
@@ -197,29 +228,28 @@ Trainer::StepResult Trainer::train_step() {
   const bool calibrating = config_.tapers() && k < config_.taper.start;
   if (config_.tapers() && !calibrating && !model_->taper_begun()) begin_taper();
 
-  ForwardOptions options;
+  const auto num_tokens = static_cast<double>(tokens_per_step());
+  PassOptions options;
   options.gate = gate(k);
-  options.calibrate = calibrating;
   options.skip_first_position = config_.taper.skip_first_position;
-  if (config_.anchored() && model_->taper_begun()) options.anchor_target = taper_.anchor_target;
+  options.backward = true;
+  options.loss_weight = 1 / num_tokens;
+  // Rows that count in the statistics, over all micro-batches.
+  const double scale_count =
+      num_tokens * (options.skip_first_position ? 1 - 1 / static_cast<double>(window_) : 1);
+  if (config_.anchored() && model_->taper_begun()) {
+    options.anchor_target = taper_.anchor_target;
+    options.anchor_weight = config_.anchor.weight / scale_count;
+  }
 
   StepResult step{};
-  const auto num_tokens = static_cast<double>(tokens_per_step());
   for (int64_t micro = 0; micro < config_.train.accumulate; ++micro) {
     const Batch batch = sampler_->random(k * config_.train.accumulate + micro, config_.train.batch);
-    ForwardResult result = model_->forward(batch.inputs, batch.targets, options);
-    torch::Tensor loss = result.loss_sum / num_tokens;
-    const double micro_batches = static_cast<double>(config_.train.accumulate);
-    const double scale_count = static_cast<double>(result.scale.count) * micro_batches;
-    if (result.anchor_sum.defined()) {
-      const torch::Tensor anchor = config_.anchor.weight * result.anchor_sum / scale_count;
-      step.anchor_loss += anchor.item<double>();
-      loss = loss + anchor;
-    }
-    loss.backward();
-    step.loss += result.loss_value / num_tokens;
-    step.logit_norm += result.logit_norm_sum / num_tokens;
-    step.final_scale += result.scale.scale_sum / scale_count;
+    const PassSums sums = pass(batch, options, calibrating);
+    step.loss += sums.loss / num_tokens;
+    step.anchor_loss += options.anchor_weight * sums.anchor;
+    step.logit_norm += sums.logit_norm / num_tokens;
+    step.final_scale += sums.scale / scale_count;
   }
 
   double squared = weights_->squared_gradient_norm();
@@ -264,16 +294,22 @@ void Trainer::skip_step(StepResult& result) {
         "run");
 }
 
+PassSums Trainer::pass(const Batch& batch, const PassOptions& options, bool calibrate) {
+  return pass_->run(model_->fused_parameters(calibrate),
+                    {batch.inputs.data_ptr<int64_t>(), batch.targets.data_ptr<int64_t>(),
+                     batch.inputs.size(0), batch.inputs.size(1)},
+                    options);
+}
+
 double Trainer::validate(double at_gate) {
-  torch::NoGradGuard no_grad;
-  ForwardOptions options;
+  PassOptions options;
   options.gate = at_gate;
   double loss = 0, count = 0;
   for (int64_t begin = 0; begin < valid_windows_->size(); begin += config_.train.batch) {
     const Batch batch = valid_windows_->batch(begin, config_.train.batch);
-    const ForwardResult result = model_->forward(batch.inputs, batch.targets, options);
-    loss += result.loss_value;
-    count += static_cast<double>(result.count);
+    const PassSums sums = pass(batch, options);
+    loss += sums.loss;
+    count += static_cast<double>(sums.count);
   }
   return loss / count;
 }

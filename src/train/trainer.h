@@ -11,6 +11,7 @@
 #include "text/tokenizer.h"
 #include "train/config.h"
 #include "train/data.h"
+#include "train/fused/transformer.h"
 #include "train/metrics.h"
 #include "train/nn/transformer.h"
 #include "train/optimizer.h"
@@ -50,6 +51,7 @@ class Trainer {
   };
 
   void open_model(const ModelConfig& config, const std::vector<std::string>& folded);
+  void require_memory(const ModelConfig& config) const;
   void resume_latest();
   void check_config_unchanged() const;
   double gate(int64_t step) const;
@@ -57,6 +59,8 @@ class Trainer {
   void calibrate(double final_scale);
   void begin_taper();
   void skip_step(StepResult& result);
+  FusedTransformer::Activations activations() const;
+  PassSums pass(const Batch& batch, const PassOptions& options, bool calibrate = false);
   double validate(double gate);
   void validate_and_log();
   void save();
@@ -69,6 +73,7 @@ class Trainer {
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<TokenShard> train_shard_, valid_shard_;
   std::unique_ptr<Transformer> model_;
+  std::unique_ptr<FusedTransformer> pass_;
   std::unique_ptr<AdamW> weights_, taper_weights_;
   std::unique_ptr<WindowSampler> sampler_;
   std::unique_ptr<FixedWindows> valid_windows_;

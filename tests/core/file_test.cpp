@@ -194,6 +194,12 @@ TEST(AtomicDirectory, MissingParents_AreMade) {
   EXPECT_EQ(read_file(dir / "no" / "such" / "run" / "a"), "text");
 }
 
+TEST(AtomicDirectory, MissingParentsWithoutCommit_AreRemoved) {
+  const TempDir dir;
+  { AtomicDirectory abandoned(dir / "no" / "such" / "run"); }
+  EXPECT_EQ(num_entries(dir.path()), 0u);
+}
+
 TEST(AtomicDirectory, ParentThatIsAFile_IsAResourceError) {
   const TempDir dir;
   plain_write(dir / "a", "");
@@ -297,11 +303,6 @@ TEST(AtomicDirectory, TargetThatAppearsMeanwhile_IsNotOverwritten) {
   plain_write(dir / "a" / "theirs", "1");
   EXPECT_THROW(folder.commit(), ConfigError);
   EXPECT_EQ(read_file(dir / "a" / "theirs"), "1");
-}
-
-TEST(AtomicDirectory, MissingFolder_IsAResourceError) {
-  const TempDir dir;
-  EXPECT_THROW(AtomicDirectory(dir / "no" / "a"), ResourceError);
 }
 
 }  // namespace

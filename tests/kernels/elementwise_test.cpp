@@ -39,9 +39,12 @@ template <typename T>
 void expect_swiglu(int64_t rows, int64_t width, const Values& x, const Values& dy, const Values& y,
                    const Values& dx) {
   const auto in = stored<T>(x), gradient = stored<T>(dy);
-  std::vector<T> out(gradient.size()), din(in.size());
+  std::vector<T> out(gradient.size()), again(gradient.size()), din(in.size()), din_again(in.size());
   swiglu_forward<T>({0, rows}, width, in.data(), out.data());
   swiglu_backward<T>({0, rows}, width, in.data(), gradient.data(), din.data());
+  swiglu_backward<T>({0, rows}, width, in.data(), gradient.data(), din_again.data(), again.data());
+  EXPECT_EQ(widened(again), widened(out));
+  EXPECT_EQ(widened(din_again), widened(din));
   expect_near(widened(out), y, kRounding<T>);
   expect_near(widened(din), dx, std::max(kRounding<T>, 1e-7));
 }
@@ -81,16 +84,24 @@ struct CrossEntropy {
   Values logits;
 };
 
-template <typename R>
+// The gradient lands in result.logits: in place where the types allow it.
+template <typename T>
 CrossEntropy run_cross_entropy(const Values& z, const std::vector<int64_t>& targets, int64_t vocab,
-                               bool gradient) {
-  std::vector<R> logits = stored<R>(z);
+                               bool gradient, double scale = 1) {
+  std::vector<Real<T>> logits = stored<Real<T>>(z);
+  std::vector<T> apart(logits.size());
+  T* to = apart.data();
+  if constexpr (std::is_same_v<T, Real<T>>) to = logits.data();
   CrossEntropy result{Values(targets.size()), Values(targets.size()), {}};
-  const CrossEntropyArgs<R> args{
-      vocab,   targets.data(), logits.data(), result.losses.data(), result.square_norms.data(),
-      gradient};
-  cross_entropy_rows<R>(args, {0, std::ssize(targets)});
-  result.logits = widened(logits);
+  const CrossEntropyArgs<T> args{vocab,
+                                 targets.data(),
+                                 logits.data(),
+                                 gradient ? to : nullptr,
+                                 static_cast<Real<T>>(scale),
+                                 result.losses.data(),
+                                 result.square_norms.data()};
+  cross_entropy_rows<T>(args, {0, std::ssize(targets)});
+  result.logits = std::is_same_v<T, Real<T>> ? widened(logits) : widened(apart);
   return result;
 }
 
@@ -125,6 +136,12 @@ TEST(CrossEntropy, AnyVocabulary_MatchesTheFormulaAndItsDifferences) {
       expect_near(single.losses, losses, 2e-6);
       expect_near(single.logits, gradient, 1e-6);
       expect_near(single.square_norms, norms, 1e-5);
+      const CrossEntropy half = run_cross_entropy<bf16>(z, targets, vocab, true);
+      EXPECT_EQ(half.losses, single.losses);  // only the gradient is rounded
+      expect_near(half.logits, gradient, 4e-3);
+      Values scaled = gradient;
+      for (double& g : scaled) g *= 0.25;
+      expect_near(run_cross_entropy<double>(z, targets, vocab, true, 0.25).logits, scaled, 1e-8);
       const CrossEntropy kept = run_cross_entropy<float>(z, targets, vocab, false);
       EXPECT_EQ(kept.losses, single.losses);
       EXPECT_EQ(kept.logits, z);

@@ -64,7 +64,7 @@ template <typename T>
 struct Pass {
   using R = Real<T>;
   std::vector<R> gamma, gamma_t, rstd, dgamma, dgamma_t;
-  std::vector<T> h, y, dy, dh;
+  std::vector<T> h, y, dy, dh, y_again, dh_around;
   TaperNormSums sums;
 
   explicit Pass(const Problem& p, bool with_sums = false, const uint8_t* mask = nullptr)
@@ -76,14 +76,21 @@ struct Pass {
         h(stored<T>(p.h)),
         y(h.size()),
         dy(stored<T>(p.dy)),
-        dh(h.size()) {
+        dh(h.size()),
+        y_again(h.size()),
+        dh_around(dy) {
     const TaperNormArgs<R> args{
         gamma.data(),           gamma_t.data(),        static_cast<R>(p.scale),
         static_cast<R>(p.gate), static_cast<R>(p.eps), p.width};
     taper_rms_norm_forward<T>(args, {0, p.rows}, h.data(), y.data(), rstd.data(),
                               with_sums ? &sums : nullptr, mask);
-    taper_rms_norm_backward<T>(args, {0, p.rows}, h.data(), dy.data(), rstd.data(), dh.data(),
-                               dgamma.data(), dgamma_t.data());
+    taper_rms_norm_backward<T>(args, {0, p.rows}, h.data(), dy.data(), rstd.data(), nullptr,
+                               dh.data(), dgamma.data(), dgamma_t.data());
+    // In place onto another gradient (here dy once more), with the output computed again.
+    std::vector<R> unused(at(2 * p.width));
+    taper_rms_norm_backward<T>(args, {0, p.rows}, h.data(), dy.data(), rstd.data(),
+                               dh_around.data(), dh_around.data(), unused.data(),
+                               unused.data() + p.width, y_again.data());
   }
 };
 
@@ -122,8 +129,13 @@ TEST(TaperNorm, Gradients_MatchCentralDifferences) {
         expect_near(exact.dh, dh, 1e-7);
         expect_near(exact.dgamma, dgamma, 1e-7);
         expect_near(exact.dgamma_t, dgamma_t, 1e-7);
+        Values dh_around = dh;
+        for (size_t i = 0; i < dh.size(); ++i) dh_around[i] += p.dy[i];
+        expect_near(exact.dh_around, dh_around, 1e-7);
         const Pass<float> single(p);
         expect_near(widened(single.dh), dh, 1e-5);
+        expect_near(widened(single.dh_around), dh_around, 1e-5);
+        EXPECT_EQ(single.y_again, single.y);
         expect_near(widened(single.dgamma), dgamma, 1e-5);
         expect_near(widened(single.dgamma_t), dgamma_t, 1e-5);
         const Pass<bf16> half(p);
@@ -222,7 +234,7 @@ TEST(Anchor, Gradient_MatchesCentralDifferencesAndSkipsMaskedRows) {
     };
     const Values expected = central_differences(p.h, {1.0}, loss);
     test::for_each_target([&] {
-      std::vector<double> r(4), dh(p.h.size());
+      std::vector<double> r(4), dh(p.h.size());  // added to
       residual_scale_rows<double>({0, 4}, width, p.eps, p.h.data(), r.data());
       anchor_backward<double>({0, 4}, width, target, weight, p.h.data(), r.data(), mask.data(),
                               dh.data());
@@ -234,6 +246,10 @@ TEST(Anchor, Gradient_MatchesCentralDifferencesAndSkipsMaskedRows) {
                              dh32.data());
       expect_near(widened(r32), r, 1e-6);
       expect_near(widened(dh32), expected, 1e-5);
+      anchor_backward<double>({0, 4}, width, target, weight, p.h.data(), r.data(), mask.data(),
+                              dh.data());
+      for (double& value : dh) value /= 2;
+      expect_near(dh, expected, 1e-8);
     });
   }
 }

@@ -189,6 +189,33 @@ torch::Tensor Transformer::logits(const torch::Tensor& ids_BT, double gate) {
       .view({ids_BT.size(0), ids_BT.size(1), config_.vocab_size});
 }
 
+FusedParameters Transformer::fused_parameters(bool calibrate) {
+  const auto leaf = [](const ParameterBuffer& buffer, int64_t index) -> FusedLeaf {
+    const torch::Tensor value = buffer.leaf(index);
+    return {value.data_ptr<float>(), value.grad().data_ptr<float>()};
+  };
+  const auto norm = [&](Norm& from) {
+    FusedNorm to;
+    to.folded = from.folded;
+    if (from.folded) return to;
+    to.gamma = leaf(parameters_, from.gamma);
+    if (!from.in_scope) return to;
+    if (taper_begun_) to.gamma_t = leaf(taper_parameters_, from.gamma_t);
+    to.scale = from.scale;
+    if (calibrate) to.sums = &from.sums;
+    return to;
+  };
+  FusedParameters parameters;
+  parameters.embedding = leaf(parameters_, embedding_);
+  for (Block& block : blocks_)
+    parameters.blocks.push_back({norm(block.attention_norm), norm(block.ffn_norm),
+                                 leaf(parameters_, block.qkv), leaf(parameters_, block.out),
+                                 leaf(parameters_, block.gate_up), leaf(parameters_, block.down)});
+  parameters.final_norm = norm(final_norm_);
+  parameters.head = leaf(parameters_, head_);
+  return parameters;
+}
+
 std::map<std::string, ops::NormSums> Transformer::take_sums() {
   std::map<std::string, ops::NormSums> sums;
   for_each_norm([&](Norm& norm) {

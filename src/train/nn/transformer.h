@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "model/checkpoint.h"
+#include "train/fused/transformer.h"
 #include "train/nn/parameters.h"
 #include "train/ops/ops.h"
 
@@ -56,6 +57,10 @@ class Transformer {
                         const ForwardOptions& options);
   // Logits [B, T, V] in full: for tests and small inputs.
   torch::Tensor logits(const torch::Tensor& ids_BT, double gate);
+
+  // The parameters for the training pass (train/fused/transformer.h); with `calibrate`, norms in
+  // scope gather sums for take_sums(). Valid while the model lives.
+  FusedParameters fused_parameters(bool calibrate);
 
   const ModelConfig& config() const { return config_; }
   ParameterBuffer& parameters() { return parameters_; }

@@ -39,8 +39,9 @@ struct Wanted {
 template <typename R>
 void cross_entropy(at::Tensor& logits, const int64_t* targets, bool gradient, double* losses,
                    double* square_norms) {
-  const CrossEntropyArgs<R> args{logits.size(1), targets,      write<R>(logits),
-                                 losses,         square_norms, gradient};
+  R* values = write<R>(logits);
+  const CrossEntropyArgs<R> args{
+      logits.size(1), targets, values, gradient ? values : nullptr, 1, losses, square_norms};
   RowBlocks{logits.size(0), 4}.parallel(
       [&](int64_t, RowRange rows) { cross_entropy_rows<R>(args, rows); });
 }

@@ -95,7 +95,7 @@ class TaperNormFunction : public torch::autograd::Function<TaperNormFunction> {
       R* dgamma_t = dgamma + blocks.count() * args.width;
       T* to = write<T>(dh);
       blocks.parallel([&](int64_t i, RowRange rows) {
-        taper_rms_norm_backward<T>(args, rows, read<T>(h), read<T>(dy), statistics, to,
+        taper_rms_norm_backward<T>(args, rows, read<T>(h), read<T>(dy), statistics, nullptr, to,
                                    dgamma + i * args.width, dgamma_t + i * args.width);
       });
     });
@@ -208,7 +208,7 @@ class AnchorFunction : public torch::autograd::Function<AnchorFunction> {
     const double target = context->saved_data["target"].toDouble();
     const RowBlocks blocks{r.numel(), kBlockRows};
     const uint8_t* bytes = mask_bytes("anchor_loss", mask, blocks.rows);
-    at::Tensor dh = at::empty_like(h);
+    at::Tensor dh = at::zeros_like(h);
     dispatch(h.scalar_type(), [&]<typename T>() {
       using R = Real<T>;
       T* to = write<T>(dh);

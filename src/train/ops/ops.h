@@ -15,16 +15,13 @@
 
 #include <cstdint>
 
+#include "kernels/taper_norm.h"
+
 namespace taper::ops {
 
-// What calibration gathers while the gate is 1 (method.md, section 1), summed over the rows of one
-// call: divide by `rows` for means, or add up over micro-batches first. Calls add to the struct.
-struct NormSums {
-  double numerator = 0;    // sum of ||h gamma||^2 / r
-  double denominator = 0;  // sum of ||h gamma||^2
-  double scale = 0;        // sum of r
-  int64_t rows = 0;        // rows counted
-};
+// What calibration gathers while the gate is 1, summed over the rows of one call: divide by `rows`
+// for means, or add up over micro-batches first. Calls add to the struct.
+using NormSums = TaperNormSums;
 
 // The norm of method.md, section 1, over the last dimension of h:
 //   y = gate * (h / r) * gamma + (1 - gate) * scale * h * gamma_t,   r = sqrt(mean(h^2) + eps)

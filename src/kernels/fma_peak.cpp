@@ -1,0 +1,53 @@
+#include "kernels/fma_peak.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/fma_peak.cpp"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "kernels/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace taper::HWY_NAMESPACE {
+namespace {  // several kernels use the same names
+
+int64_t Chains(int64_t rounds, float* sink) {
+  const hn::ScalableTag<float> d;
+  const auto a = hn::Set(d, 0.999f), b = hn::Set(d, 0.001f);
+  // Twelve chains: latency times the units of any CPU here, within 16 registers.
+  auto x0 = hn::Set(d, *sink), x1 = x0, x2 = x0, x3 = x0, x4 = x0, x5 = x0;
+  auto x6 = x0, x7 = x0, x8 = x0, x9 = x0, x10 = x0, x11 = x0;
+  for (int64_t i = 0; i < rounds; ++i) {
+    x0 = hn::MulAdd(x0, a, b);
+    x1 = hn::MulAdd(x1, a, b);
+    x2 = hn::MulAdd(x2, a, b);
+    x3 = hn::MulAdd(x3, a, b);
+    x4 = hn::MulAdd(x4, a, b);
+    x5 = hn::MulAdd(x5, a, b);
+    x6 = hn::MulAdd(x6, a, b);
+    x7 = hn::MulAdd(x7, a, b);
+    x8 = hn::MulAdd(x8, a, b);
+    x9 = hn::MulAdd(x9, a, b);
+    x10 = hn::MulAdd(x10, a, b);
+    x11 = hn::MulAdd(x11, a, b);
+  }
+  const auto sum0 = hn::Add(hn::Add(x0, x1), hn::Add(x2, x3));
+  const auto sum1 = hn::Add(hn::Add(x4, x5), hn::Add(x6, x7));
+  const auto sum2 = hn::Add(hn::Add(x8, x9), hn::Add(x10, x11));
+  *sink = sum_lanes(d, hn::Add(sum0, hn::Add(sum1, sum2)));
+  return rounds * 12 * 2 * static_cast<int64_t>(hn::Lanes(d));
+}
+
+}  // namespace
+}  // namespace taper::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace taper {
+
+HWY_EXPORT(Chains);
+
+int64_t run_fma_chains(int64_t rounds, float* sink) {
+  return HWY_DYNAMIC_DISPATCH(Chains)(rounds, sink);
+}
+
+}  // namespace taper
+#endif

@@ -1,0 +1,59 @@
+// taper bench train: full training steps on random tokens, in turns with what a user would run
+// instead.
+//
+// A step is forward, backward, clipping and AdamW. Before anything is timed, one step's loss and
+// gradients are checked against the graph of torch operations on the same weights. FLOPs of a
+// token:
+//   6 (weights of products, the head's counted, the embedding's look-up not) + 6 layers H K T
+// (causal attention: each query sees half of the window). The limit is measured in the same run:
+// fused multiply-adds on registers for fp32, oneDNN's fastest product for bf16.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "model/config.h"
+#include "train/fused/profile.h"
+
+namespace taper {
+
+struct TrainBenchOptions {
+  std::string shape = "6l-d256";  // a name of train_bench_shapes(), or a configuration file
+  std::string dtype = "fp32";
+  std::vector<std::string> norms = {"plain"};  // plain, taper (gate 1/2), settled (gate 0)
+  std::vector<std::string> against;            // torch-eager, torch-compile
+  int rounds = 5;
+  double seconds = 2;  // of a turn, at least one step
+  int threads = 0;
+  bool profile = false;
+  std::filesystem::path python = ".venv/bin/python";
+  std::filesystem::path peer_script = "bench/peers/train_torch.py";
+};
+
+struct TrainBenchRow {
+  std::string variant;  // taper's norm state, or the peer
+  bool ours = true;
+  double tokens_per_s = 0, min = 0, max = 0;  // median and range over the rounds
+  double flop_share = 0;
+  double peak_memory_mb = 0;
+};
+
+struct TrainBenchResult {
+  std::string shape, dtype;
+  int threads = 0;
+  double flops_per_token = 0, limit_flops = 0;            // per second
+  double check_loss_error = 0, check_gradient_error = 0;  // relative, against the graph
+  std::vector<TrainBenchRow> rows;
+  std::vector<PassProfile> profiles;  // of our rows, in order, when asked for
+  std::vector<double> optimizer_seconds, total_seconds;
+};
+
+std::vector<std::string> train_bench_shapes();
+
+// NumericsError when the check fails; ConfigError for an unknown name, or a peer that does not
+// start.
+TrainBenchResult bench_train(const TrainBenchOptions& options);
+
+}  // namespace taper
