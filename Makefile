@@ -5,10 +5,10 @@ BIN := build/release/bin
 export TEXT
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap build test demo lint bench asan dev clean
+.PHONY: help bootstrap build test demo lint bench bench-setup asan dev clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 	@echo "  JOBS=N limits the parallel jobs (now $(JOBS)); make demo TEXT=FILE uses a text of yours"
 
 bootstrap: ## install what is missing: Debian packages, the torch wheel in .venv
@@ -30,6 +30,9 @@ lint: bootstrap ## format, clang-tidy, include rule, file sizes
 bench: build ## time decoding of the demo's models against the machine's read bandwidth
 	@test -e runs/demo/folded || { echo "error: no runs/demo/folded to measure: run 'make demo' first"; exit 2; }
 	@$(BIN)/taper bench decode baseline=runs/demo/baseline explicit=runs/demo/taper:gate=0 folded=runs/demo/folded
+
+bench-setup: bootstrap ## install what the rivals of the benches need (PyTorch for Python)
+	@tools/bench_setup.sh
 
 asan: bootstrap ## torch-free code and its tests under the address and undefined-behaviour sanitizers
 	@$(call compile,asan)

@@ -19,6 +19,7 @@
 
 #include <algorithm>
 
+#include "kernels/attention_pack-inl.h"
 #include "kernels/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -113,27 +114,6 @@ HWY_INLINE void accumulate(int64_t width, int64_t begin, int64_t end, int64_t st
   for (; k + 2 <= k_end; k += 2) {
     accumulate_columns<2, kWidth>(width, k, begin, end, stride, a, tile, out);
   }
-}
-
-// to[y, x] = from[x, y], one square of kLanes x kLanes: each round sorts by one more bit of the
-// lane.
-template <typename R>
-HWY_INLINE void transpose_square(const R* from, int64_t from_stride, R* to, int64_t to_stride) {
-  const Tag<R> d;
-  constexpr int64_t n = kLanes<R>;
-  Vector<R> v[n];
-  for (int64_t r = 0; r < n; ++r) v[r] = hn::LoadU(d, from + r * from_stride);
-#if HWY_TARGET != HWY_SCALAR
-  for (int64_t bit = 1; bit < n; bit *= 2) {
-    for (int64_t r = 0; r < n; ++r) {
-      if (r & bit) continue;
-      const auto even = hn::ConcatEven(d, v[r | bit], v[r]);
-      v[r | bit] = hn::ConcatOdd(d, v[r | bit], v[r]);
-      v[r] = even;
-    }
-  }
-#endif
-  for (int64_t r = 0; r < n; ++r) hn::StoreU(v[r], d, to + r * to_stride);
 }
 
 // The first `count` lanes (clamped to the vector) of part `half` of a row of Y.
@@ -281,7 +261,7 @@ HWY_INLINE void backward_tile(const HeadBackward<R>& h, int64_t j0, int64_t x0, 
   const int64_t keys = std::min(kY<R>, h.time - j0);
   for (int64_t x = begin; x < padded; x += kLanes<R>) {
     for (int64_t y = 0; y < kY<R>; y += kLanes<R>) {
-      transpose_square(h.ds + x * kY<R> + y, kY<R>, h.ds_t + y * kX + x, kX);
+      transpose_square(d, h.ds + x * kY<R> + y, kY<R>, h.ds_t + y * kX + x, kX);
     }
   }
   for (int64_t x = begin; x < padded; x += kY<R>) {

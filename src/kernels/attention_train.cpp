@@ -13,9 +13,11 @@ HWY_BEFORE_NAMESPACE();
 namespace taper::HWY_NAMESPACE {
 namespace {  // several kernels use the same names
 
+using attention::Head;
 using attention::HeadBackward;
 using attention::kX;
 using attention::kY;
+using attention::Rotation;
 
 constexpr double kLog2E = 1.44269504088896340736;
 constexpr double kLn2 = 0.69314718055994530942;
@@ -25,16 +27,6 @@ template <typename R>
 constexpr bool kSpecialised = std::same_as<R, float>&& HWY_TARGET <= HWY_AVX2;
 
 HWY_INLINE int64_t padded_time(int64_t time) { return (time + kX - 1) / kX * kX; }
-
-template <typename R>
-HWY_INLINE R to_real(R x) {
-  return x;
-}
-HWY_INLINE float to_real(bf16 x) { return to_float(x); }
-
-HWY_INLINE void from_real(float x, float* to) { *to = x; }
-HWY_INLINE void from_real(double x, double* to) { *to = x; }
-HWY_INLINE void from_real(float x, bf16* to) { *to = to_bf16(x); }
 
 // Hands out pieces of the scratch memory, each a multiple of a cache line.
 template <typename R>
@@ -51,65 +43,9 @@ class Pieces {
   R* at_;
 };
 
-// One head of one sequence inside qkv or out: row t is at data + t * stride.
-template <typename T>
-struct Head {
-  T* data;
-  int64_t stride;
-  T* row(int64_t t) const { return data + t * stride; }
-};
-
 template <typename R>
-struct Rotation {
-  const R* cosines;  // [T, K/2]
-  const R* sines;
-  int64_t width;
-};
-
-// to = scale * rot(from), or its transpose (the gradient) when kInverse.
-template <bool kInverse, typename A, typename B, typename R>
-HWY_INLINE void rotate(const Rotation<R>& rotation, int64_t t, R scale, const A* from, B* to) {
-  const int64_t half = rotation.width / 2;
-  const R* c = rotation.cosines + t * half;
-  const R* s = rotation.sines + t * half;
-  for (int64_t i = 0; i < half; ++i) {
-    const R a = to_real(from[i]), b = to_real(from[i + half]);
-    const R sine = kInverse ? -s[i] : s[i];
-    from_real(scale * (a * c[i] - b * sine), to + i);
-    from_real(scale * (b * c[i] + a * sine), to + i + half);
-  }
-}
-
-template <typename T, typename R>
-HWY_INLINE void pack_rotated(const Rotation<R>& rotation, int64_t time, R scale, Head<const T> head,
-                             R* packed) {
-  for (int64_t t = 0; t < time; ++t) {
-    rotate<false>(rotation, t, scale, head.row(t), packed + t * rotation.width);
-  }
-}
-
-template <typename T, typename R>
-HWY_INLINE void pack(int64_t time, int64_t width, Head<const T> head, R* packed) {
-  for (int64_t t = 0; t < time; ++t) {
-    for (int64_t k = 0; k < width; ++k) packed[t * width + k] = to_real(head.row(t)[k]);
-  }
-}
-
-// [T, K] to blocks of Y rows, each [K, Y]; rows past the end are 0.
-template <typename R>
-HWY_INLINE void to_blocks(int64_t time, int64_t width, const R* packed, R* blocks) {
-  const int64_t padded = (time + kY<R> - 1) / kY<R> * kY<R>;
-  for (int64_t t = 0; t < padded; ++t) {
-    R* block = blocks + t / kY<R> * kY<R> * width + t % kY<R>;
-    for (int64_t k = 0; k < width; ++k) block[k * kY<R>] = t < time ? packed[t * width + k] : 0;
-  }
-}
-
-// The column of row t in blocks of `size` rows, gathered: [K].
-template <typename R>
-HWY_INLINE void block_row(int64_t t, int64_t width, int64_t size, const R* blocks, R* row) {
-  const R* block = blocks + t / size * size * width + t % size;
-  for (int64_t k = 0; k < width; ++k) row[k] = block[k * size];
+HWY_INLINE void fill_zero(R* to, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) to[i] = 0;
 }
 
 template <typename R>
@@ -138,29 +74,33 @@ HWY_INLINE void forward_group(const AttentionShape& shape, int64_t group, const 
   Pieces<R> pieces(scratch);
   R* keys = pieces.take(time * width);
   R* values = pieces.take(time * width);
-  R* query = pieces.take(width);
+  R* rows = pieces.take(width * kY<R>);
   R* qt = pieces.take(width * kY<R>);
   R* result = pieces.take(width * kY<R>);
   R* tile = pieces.take(kX * kY<R>);
   R* max = pieces.take(kY<R>);
   R* sum = pieces.take(kY<R>);
-  pack_rotated(rotation, time, R{1}, head(shape.num_heads + kv), keys);
-  pack(time, width, head(shape.num_heads + shape.num_kv_heads + kv), values);
+  attention::rotate_rows<false>(rotation, 0, time, R{1}, head(shape.num_heads + kv),
+                                Head<R>{keys, width});
+  attention::copy_rows<R>(width, 0, time, nullptr, head(shape.num_heads + shape.num_kv_heads + kv),
+                          Head<R>{values, width});
   const R scale = static_cast<R>(kLog2E / std::sqrt(static_cast<double>(width)));
   for (int64_t h = kv * per_group; h < (kv + 1) * per_group; ++h) {
     for (int64_t i0 = 0; i0 < time; i0 += kY<R>) {
       const int64_t count = std::min(kY<R>, time - i0);
-      for (int64_t i = 0; i < kY<R>; ++i) {
-        if (i < count) rotate<false>(rotation, i0 + i, scale, head(h).row(i0 + i), query);
-        for (int64_t k = 0; k < width; ++k) qt[k * kY<R> + i] = i < count ? query[k] : 0;
-      }
+      attention::rotate_rows<false>(rotation, i0, i0 + count, scale, head(h),
+                                    Head<R>{rows - i0 * width, width});
+      fill_zero(rows + count * width, (kY<R> - count) * width);
+      attention::rows_to_blocks(kY<R>, width, kY<R>, rows, qt);
       forward_rows(width, time, i0, qt, keys, values, tile, max, sum, result);
+      attention::blocks_to_rows(kY<R>, width, kY<R>, result, rows);
       for (int64_t i = 0; i < count; ++i) {
-        T* to = out + ((b * time + i0 + i) * shape.num_heads + h) * width;
-        const R inverse = 1 / sum[i];
-        for (int64_t k = 0; k < width; ++k) from_real(result[k * kY<R> + i] * inverse, to + k);
         lse[(b * shape.num_heads + h) * time + i0 + i] = max[i] + std::log2(sum[i]);
+        sum[i] = 1 / sum[i];
       }
+      T* to = out + ((b * time + i0) * shape.num_heads + h) * width;
+      attention::copy_rows<R>(width, 0, count, sum, Head<const R>{rows, width},
+                              Head<T>{to, shape.num_heads * width});
     }
   }
 }
@@ -172,11 +112,6 @@ HWY_INLINE void backward_one(const HeadBackward<R>& head) {
     if (head.width == 8) return attention::backward_head<8>(head);
   }
   attention::backward_head<0>(head);
-}
-
-template <typename R>
-HWY_INLINE void fill_zero(R* to, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) to[i] = 0;
 }
 
 template <typename T>
@@ -209,31 +144,27 @@ HWY_INLINE void backward_group(const AttentionShape& shape, int64_t group, const
   R* dout_packed = pieces.take(size);
   R* dqueries_t = pieces.take(size);
   R* delta = pieces.take(time);
-  R* row = pieces.take(width);
   HeadBackward<R> work{};
   work.p = pieces.take(kX * kY<R>);
   work.ds = pieces.take(kX * kY<R>);
   work.ds_t = pieces.take(kX * kY<R>);
 
-  pack(time, width, head(qkv, value_head), keys);  // as a step towards values_t
-  to_blocks(time, width, keys, values_t);
-  pack_rotated(rotation, time, R{1}, head(qkv, key_head), keys);
-  to_blocks(time, width, keys, keys_t);
+  const int64_t padded = padded_time(time);
+  const auto to_rows = [&](R* rows) HWY_ATTR { return Head<R>{rows, width}; };
+  for (R* rows : {keys, queries}) fill_zero(rows + time * width, (padded - time) * width);
+  attention::copy_rows<R>(width, 0, time, nullptr, head(qkv, value_head), to_rows(keys));
+  attention::rows_to_blocks(padded, width, kY<R>, keys, values_t);
+  attention::rotate_rows<false>(rotation, 0, time, R{1}, head(qkv, key_head), to_rows(keys));
+  attention::rows_to_blocks(padded, width, kY<R>, keys, keys_t);
   fill_zero(dkeys_t, size);
   fill_zero(dvalues_t, size);
   const double root = std::sqrt(static_cast<double>(width));
   for (int64_t h = kv * per_group; h < (kv + 1) * per_group; ++h) {
-    pack_rotated(rotation, time, static_cast<R>(kLog2E / root), head(qkv, h), queries);
-    pack(time, width, out_head(dout, h), dout_packed);
+    attention::rotate_rows<false>(rotation, 0, time, static_cast<R>(kLog2E / root), head(qkv, h),
+                                  to_rows(queries));
+    attention::copy_rows<R>(width, 0, time, nullptr, out_head(dout, h), to_rows(dout_packed));
+    attention::dot_rows(width, time, dout_packed, out_head(out, h), delta);
     fill_zero(dqueries_t, size);
-    const Head<const T> result = out_head(out, h);
-    for (int64_t t = 0; t < time; ++t) {
-      R dot = 0;
-      for (int64_t k = 0; k < width; ++k) {
-        dot += dout_packed[t * width + k] * to_real(result.row(t)[k]);
-      }
-      delta[t] = dot;
-    }
     work.width = width;
     work.time = time;
     work.queries = queries;
@@ -247,19 +178,16 @@ HWY_INLINE void backward_group(const AttentionShape& shape, int64_t group, const
     work.dvalues_t = dvalues_t;
     work.dqueries_t = dqueries_t;
     backward_one(work);
-    const Head<T> dquery = head(dqkv, h);
-    for (int64_t t = 0; t < time; ++t) {
-      block_row(t, width, kX, dqueries_t, row);
-      rotate<true>(rotation, t, static_cast<R>(1 / root), row, dquery.row(t));
-    }
+    attention::blocks_to_rows(padded, width, kX, dqueries_t, queries);
+    attention::rotate_rows<true>(rotation, 0, time, static_cast<R>(1 / root),
+                                 Head<const R>{queries, width}, head(dqkv, h));
   }
-  const Head<T> dkey = head(dqkv, key_head), dvalue = head(dqkv, value_head);
-  for (int64_t t = 0; t < time; ++t) {
-    block_row(t, width, kY<R>, dkeys_t, row);
-    rotate<true>(rotation, t, static_cast<R>(kLn2), row, dkey.row(t));
-    block_row(t, width, kY<R>, dvalues_t, row);
-    for (int64_t k = 0; k < width; ++k) from_real(row[k], dvalue.row(t) + k);
-  }
+  attention::blocks_to_rows(padded, width, kY<R>, dkeys_t, queries);
+  attention::rotate_rows<true>(rotation, 0, time, static_cast<R>(kLn2),
+                               Head<const R>{queries, width}, head(dqkv, key_head));
+  attention::blocks_to_rows(padded, width, kY<R>, dvalues_t, queries);
+  attention::copy_rows<R>(width, 0, time, nullptr, Head<const R>{queries, width},
+                          head(dqkv, value_head));
 }
 
 // Dispatch needs plain functions: one set a storage type.
@@ -299,14 +227,14 @@ constexpr int64_t kTileRows = 64, kTileColumns = 32, kLine = 16;
 
 int64_t attention_forward_scratch(const AttentionShape& shape) {
   const int64_t packed = 2 * (shape.time * shape.head_width + kLine);
-  const int64_t block = (2 * kTileColumns + 1) * shape.head_width + 2 * kTileColumns;
+  const int64_t block = 3 * kTileColumns * shape.head_width + 2 * kTileColumns;
   return packed + block + kTileRows * kTileColumns + 6 * kLine;
 }
 
 int64_t attention_backward_scratch(const AttentionShape& shape) {
   const int64_t padded = (shape.time + kTileRows - 1) / kTileRows * kTileRows;
   const int64_t packed = 8 * (padded * shape.head_width + kLine);
-  return packed + padded + shape.head_width + 3 * kTileRows * kTileColumns + 6 * kLine;
+  return packed + padded + 3 * kTileRows * kTileColumns + 6 * kLine;
 }
 
 #define TAPER_ATTENTION_DISPATCH(Name, T)                                                       \

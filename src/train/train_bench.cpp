@@ -78,10 +78,13 @@ Shape find_shape(const std::string& text) {
   TrainConfig config;
   train_schema(config).load_file(text);
   resolve(config, text);
-  const int64_t vocab = config.model.vocab_size
-                            ? config.model.vocab_size
-                            : load_tokenizer(config.data.tokenizer)->vocab_size();
-  Shape shape{text, model_config(config, vocab), config.train.batch, config.train.window};
+  const auto model = [&] {
+    if (!config.init.from.empty()) return Checkpoint::open(config.init.from).config();
+    return model_config(config, config.model.vocab_size
+                                    ? config.model.vocab_size
+                                    : load_tokenizer(config.data.tokenizer)->vocab_size());
+  };
+  Shape shape{text, model(), config.train.batch, config.train.window};
   if (shape.window == 0) shape.window = shape.model.context;
   return shape;
 }
