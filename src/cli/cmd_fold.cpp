@@ -75,7 +75,8 @@ void setup_fold(CLI::App& parent) {
   app.footer(
       "The folded model is kept only if its logits equal the tapered model's at gate 0 to\n"
       "rounding; otherwise nothing is written and the exit code is 4. Without --verify-data or\n"
-      "--verify-text the models are compared on a built-in paragraph.\n\n"
+      "--verify-text the models are compared on the held-out data that the training used, or on a\n"
+      "built-in paragraph where that is not there.\n\n"
       "Examples:\n  taper fold runs/demo/taper folded --verify-data data/valid.tok");
   app.callback([options] { run(*options); });
 }

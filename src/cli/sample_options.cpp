@@ -35,6 +35,12 @@ TokenSample load_sample(const Checkpoint& checkpoint, const SampleOptions& optio
 
 TokenSample load_any_sample(const Checkpoint& checkpoint, const SampleOptions& options) {
   if (!options.data.empty() || !options.text.empty()) return load_sample(checkpoint, options);
+  if (const auto recorded = checkpoint.taper().source.find("valid_data");
+      recorded != checkpoint.taper().source.end() && recorded->is_string()) {
+    SampleOptions held_out = options;
+    held_out.data = recorded->get<std::string>();
+    if (std::filesystem::exists(held_out.data)) return load_sample(checkpoint, held_out);
+  }
   const auto tokenizer = tokenizer_of(checkpoint);
   if (!tokenizer) return sample_random_ids(checkpoint.config(), options.size);
   return sample_built_in_text(checkpoint.config(), *tokenizer, options.size);

@@ -115,6 +115,7 @@ void Trainer::open_model(const ModelConfig& config, const std::vector<std::strin
   taper_.ema_weight = config_.taper.ema_weight;
   taper_.folded = folded;
   if (!config_.init.from.empty()) taper_.source["init"] = config_.init.from;
+  taper_.source["valid_data"] = config_.data.valid;  // what `taper fold` verifies on
 }
 
 FusedTransformer::Activations Trainer::activations() const {

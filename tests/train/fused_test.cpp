@@ -1,8 +1,10 @@
 // The training pass against the graph of torch operations in double, the whole model at a time:
 // losses, statistics and every gradient.
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "train/fused/transformer.h"
@@ -80,7 +82,9 @@ void compare(const Case& c, Activations activations, double tolerance) {
   EXPECT_NEAR(sums.logit_norm / expected.logit_norm_sum, 1, tolerance);
   EXPECT_EQ(sums.scale_count, expected.scale.count);
   EXPECT_NEAR(sums.scale / expected.scale.scale_sum, 1, tolerance);
-  if (c.anchor) EXPECT_NEAR(sums.anchor / expected.anchor_sum.item<double>(), 1, 3 * tolerance);
+  if (c.anchor) {
+    EXPECT_NEAR(sums.anchor / expected.anchor_sum.item<double>(), 1, 3 * tolerance);
+  }
 
   const auto check = [&](ParameterBuffer& ours, ParameterBuffer& theirs) {
     for (const auto& slice : ours.slices()) {
@@ -190,6 +194,38 @@ TEST(TrainingPass, OtherBatchShapes_DoNotDisturb) {
   EXPECT_EQ(loss(2, 3), small);
   EXPECT_EQ(loss(9, 8), large);
   EXPECT_EQ(loss(2, 3), small);
+}
+
+// More windows than go through together, split over lanes or within one, in unequal parts.
+TEST(TrainingPass, AnyNumberOfThreads_GivesTheSameGradients) {
+  const ModelConfig config = tiny_config();
+  const int64_t batch = 311, time = 5;
+  const torch::Tensor ids = random_ids(batch, time, config.vocab_size, 1);
+  const int before = at::get_num_threads();
+  Transformer model = tapered_model(config, TaperScope::kInternal, torch::kFloat32);
+  const auto gradients = [&](int threads, int64_t windows) {
+    at::set_num_threads(threads);
+    FusedTransformer pass(config, Activations::kFloat);
+    PassOptions options;
+    options.gate = 0.3;
+    options.backward = true;
+    for (int64_t begin = 0; begin < batch; begin += windows) {
+      const torch::Tensor part = ids.narrow(0, begin, std::min(windows, batch - begin));
+      pass.run(model.fused_parameters(false),
+               {part.data_ptr<int64_t>(), part.data_ptr<int64_t>(), part.size(0), time}, options);
+    }
+    const torch::Tensor all = torch::cat(
+        {model.parameters().gradients().to(torch::kFloat64), model.taper_parameters().gradients()});
+    model.parameters().gradients().zero_();
+    model.taper_parameters().gradients().zero_();
+    return all;
+  };
+  const torch::Tensor expected = gradients(1, 60);
+  for (const int threads : {1, 2, 3, 7})
+    EXPECT_LT(relative_error(gradients(threads, batch), expected), 1e-6) << threads;
+  EXPECT_LT(relative_error(gradients(3, 2), expected), 1e-6) << "fewer windows than threads";
+  EXPECT_TRUE(torch::equal(gradients(2, batch), gradients(2, batch)));
+  at::set_num_threads(before);
 }
 
 }  // namespace

@@ -1,537 +1,207 @@
 #include "train/fused/transformer.h"
 
-#include <fmt/format.h>
 #include <omp.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
+#include <exception>
+#include <iterator>
 
-#include "core/error.h"
-#include "kernels/attention_train.h"
-#include "kernels/cross_entropy.h"
-#include "kernels/rope.h"
 #include "kernels/scaled_weight.h"
-#include "kernels/swiglu.h"
+#include "train/fused/blocks.h"
 #include "train/fused/memory.h"
-#include "train/fused/products.h"
+#include "train/fused/pass.h"
 
 namespace taper {
 
-namespace {
-
-// Rows whose gradients of norm parameters are added up together; the parts are then added in order.
-constexpr int64_t kNormRows = 256;
-// Logits of a chunk of rows; see the profile before changing it.
-constexpr int64_t kChunkElements = int64_t{1} << 20;
-constexpr int64_t kMinChunkRows = 128;
-
-int64_t num_blocks(int64_t rows, int64_t size) { return (rows + size - 1) / size; }
-
-// body(block, rows) over blocks of `size` rows, split over the threads.
-template <class Body>
-void parallel_blocks(int64_t rows, int64_t size, const Body& body) {
-  const int64_t count = num_blocks(rows, size);
-#pragma omp parallel for schedule(static)
-  for (int64_t i = 0; i < count; ++i) body(i, RowRange{i * size, std::min((i + 1) * size, rows)});
-}
-
-int64_t chunk_rows(int64_t rows, int64_t vocab) {
-  return std::clamp<int64_t>(rows, 1, std::max(kMinChunkRows, kChunkElements / vocab));
-}
-
-// What a pass over one shape of batch keeps and works in.
-template <typename T>
-struct Buffers {
-  struct Layer {
-    T *h, *h_mid;            // [N, D] inputs of the two norms
-    T* qkv;                  // [N, (H + 2 KV) K]
-    T* mixed;                // [N, H K] the attention's output
-    float* lse;              // [B, H, T]
-    T* gate_up;              // [N, 2 F]
-    float *rstd, *rstd_mid;  // [N]
-  };
-
-  Buffers(const ModelConfig& c, int64_t batch, int64_t time, int threads, MemoryLayout& layout) {
-    const int64_t rows = batch * time, width = c.width;
-    const int64_t qkv_width = c.q_width() + 2 * c.kv_width();
-    for (int64_t i = 0; i < c.num_layers; ++i) {
-      Layer layer;
-      layer.h = layout.take<T>(rows * width);
-      layer.h_mid = layout.take<T>(rows * width);
-      layer.qkv = layout.take<T>(rows * qkv_width);
-      layer.mixed = layout.take<T>(rows * c.q_width());
-      layer.lse = layout.take<float>(rows * c.num_heads);
-      layer.gate_up = layout.take<T>(rows * 2 * c.ffn_width);
-      layer.rstd = layout.take<float>(rows);
-      layer.rstd_mid = layout.take<float>(rows);
-      layers.push_back(layer);
-    }
-    h_last = layout.take<T>(rows * width);
-    rstd_last = layout.take<float>(rows);
-    residual_scale = layout.take<float>(rows);
-    mask = layout.take<uint8_t>(rows);
-    x = layout.take<T>(rows * width);
-    dx = layout.take<T>(rows * width);
-    dh = layout.take<T>(rows * width);
-    const auto overlay = layout.position();  // never needed at the same time
-    hidden = layout.take<T>(rows * c.ffn_width);
-    dhidden = layout.take<T>(rows * c.ffn_width);
-    dgate_up = layout.take<T>(rows * 2 * c.ffn_width);
-    const auto after_ffn = layout.position();
-    layout.rewind(overlay);
-    dmixed = layout.take<T>(rows * c.q_width());
-    dqkv = layout.take<T>(rows * qkv_width);
-    const AttentionShape shape{batch, time, c.num_heads, c.num_kv_heads, c.head_width};
-    attention_scratch_size =
-        std::max(attention_forward_scratch(shape), attention_backward_scratch(shape));
-    attention_scratch = layout.take<float>(threads * attention_scratch_size);
-    const auto after_attention = layout.position();
-    layout.rewind(overlay);
-    const int64_t chunk = chunk_rows(rows, c.vocab_size);
-    logits = layout.take<float>(chunk * c.vocab_size);
-    if constexpr (std::is_same_v<T, float>) {
-      dlogits = logits;
-    } else {
-      dlogits = layout.take<T>(chunk * c.vocab_size);
-    }
-    losses = layout.take<double>(rows);
-    square_norms = layout.take<double>(rows);
-    layout.rewind(std::max({after_ffn, after_attention, layout.position()}));
-    const int64_t widest =
-        width * std::max({qkv_width, 2 * c.ffn_width, c.vocab_size, c.q_width()});
-    weight = layout.take<T>(widest);
-    dweight = layout.take<float>(width * std::max({qkv_width, 2 * c.ffn_width, c.vocab_size}));
-    column_scale = layout.take<float>(width);
-    partial = layout.take<float>(2 * num_blocks(rows, kNormRows) * width);
-  }
-
-  std::vector<Layer> layers;
-  T* h_last;
-  float *rstd_last, *residual_scale;
-  uint8_t* mask;   // [N] rows that count in the statistics
-  T *x, *dx, *dh;  // [N, D]
-  T *hidden, *dhidden, *dgate_up;
-  T *dmixed, *dqkv;
-  float* attention_scratch;
-  int64_t attention_scratch_size;
-  float* logits;  // [chunk, V]
-  T* dlogits;
-  double *losses, *square_norms;  // [N]
-  T* weight;                      // a weight as the products take it
-  float *dweight, *column_scale, *partial;
+// Where lanes work: the gradients of the first are the caller's, those of the others are added to
+// them.
+struct FusedTransformer::Lane {
+  std::unique_ptr<Pass> pass;
+  AlignedMemory gradients;
+  FusedParameters parameters;
+  std::vector<TaperNormSums> norm_sums;
+  PassSums sums;
 };
 
-}  // namespace
-
-class FusedTransformer::Pass {
- public:
-  virtual ~Pass() = default;
-  virtual PassSums run(const FusedParameters& parameters, const FusedBatch& batch,
-                       const PassOptions& options) = 0;
-  PassProfile* profile = nullptr;
-};
-
-namespace {
-
-template <typename T>
-class PassOf : public FusedTransformer::Pass {
- public:
-  explicit PassOf(const ModelConfig& config)
-      : config_(config), rope_(config.context, config.head_width, config.rope_theta) {}
-
-  PassSums run(const FusedParameters& parameters, const FusedBatch& batch,
-               const PassOptions& options) override {
-    prepare(batch);
-    options_ = &options;
-    parameters_ = &parameters;
-    const auto blocks = static_cast<size_t>(config_.num_layers);
-    embed(batch);
-    for (size_t i = 0; i < blocks; ++i)
-      block_forward(parameters.blocks[i], buffers_->layers[i],
-                    i + 1 < blocks ? buffers_->layers[i + 1].h : buffers_->h_last);
-    PassSums sums;
-    measure_scale(sums);
-    head(batch, sums);
-    if (!options.backward) return sums;
-    if (options.anchor_target) anchor_backward_rows();
-    for (size_t i = blocks; i-- > 0;) block_backward(parameters.blocks[i], buffers_->layers[i]);
-    embed_backward(batch);
-    return sums;
-  }
-
- private:
-  enum class Mode { kIdentity, kVirtual, kComputed };
-
-  PassTimer timer(PassOp op, bool backward) const { return {profile, op, backward}; }
-
-  void prepare(const FusedBatch& batch) {
-    const int threads = omp_get_max_threads();
-    if (batch.batch != batch_ || batch.time != time_ || threads != threads_) {
-      MemoryLayout measure;
-      Buffers<T>(config_, batch.batch, batch.time, threads, measure);
-      if (measure.bytes() > memory_.size()) memory_ = AlignedMemory(measure.bytes());
-      MemoryLayout layout(memory_.data());
-      buffers_ = std::make_unique<Buffers<T>>(config_, batch.batch, batch.time, threads, layout);
-      batch_ = batch.batch;
-      time_ = batch.time;
-      threads_ = threads;
-    }
-    rows_ = batch_ * time_;
-  }
-
-  const uint8_t* mask() const { return options_->skip_first_position ? buffers_->mask : nullptr; }
-
-  void embed(const FusedBatch& batch) {
-    const PassTimer time = timer(PassOp::kEmbedding, false);
-    const float* table = parameters_->embedding.value;
-    T* h = config_.num_layers > 0 ? buffers_->layers[0].h : buffers_->h_last;
-    parallel_blocks(rows_, kNormRows, [&](int64_t, RowRange rows) {
-      for (int64_t n = rows.begin; n < rows.end; ++n)
-        convert(table + batch.ids[n] * config_.width, config_.width, h + n * config_.width);
-    });
-    if (options_->skip_first_position)
-      for (int64_t n = 0; n < rows_; ++n) buffers_->mask[n] = n % batch.time != 0;
-  }
-
-  // Each thread owns rows of the table and walks over all ids, so that additions into a row keep
-  // the order of the ids.
-  void embed_backward(const FusedBatch& batch) {
-    const PassTimer time = timer(PassOp::kEmbedding, true);
-    const int64_t width = config_.width;
-    float* gradient = parameters_->embedding.gradient;
-    const T* dh = buffers_->dh;
-#pragma omp parallel
-    {
-      const int64_t part = omp_get_thread_num(), parts = omp_get_num_threads();
-      const int64_t begin = config_.vocab_size * part / parts;
-      const int64_t end = config_.vocab_size * (part + 1) / parts;
-      for (int64_t n = 0; n < rows_; ++n)
-        if (batch.ids[n] >= begin && batch.ids[n] < end)
-          add_row(dh + n * width, width, gradient + batch.ids[n] * width);
-    }
-  }
-
-  Mode mode(const FusedNorm& norm) const {
-    if (norm.folded) return Mode::kIdentity;
-    return norm.gamma_t.value && options_->gate == 0 ? Mode::kVirtual : Mode::kComputed;
-  }
-
-  TaperNormArgs<float> norm_args(const FusedNorm& norm) const {
-    const bool tapered = norm.gamma_t.value;
-    return {norm.gamma.value,
-            norm.gamma_t.value,
-            static_cast<float>(norm.scale),
-            tapered ? static_cast<float>(options_->gate) : 1.0f,
-            static_cast<float>(config_.norm_eps),
-            config_.width};
-  }
-
-  // The weight as the products take it: in T, and scaled by the norm in the virtual mode.
-  const T* weight_of(const FusedLeaf& leaf, int64_t out, int64_t in, const FusedNorm* norm) {
-    const bool scaled = norm && mode(*norm) == Mode::kVirtual;
-    if constexpr (std::is_same_v<T, float>)
-      if (!scaled) return leaf.value;
-    const float* columns = nullptr;
-    if (scaled) {
-      for (int64_t i = 0; i < in; ++i)
-        buffers_->column_scale[i] = static_cast<float>(norm->scale) * norm->gamma_t.value[i];
-      columns = buffers_->column_scale;
-    }
-    parallel_blocks(out, 64, [&](int64_t, RowRange rows) {
-      scale_weight<T>(rows, in, leaf.value, columns, buffers_->weight);
-    });
-    return buffers_->weight;
-  }
-
-  void norm_forward(const FusedNorm& norm, const T* h, T* y, float* rstd) {
-    const TaperNormArgs<float> args = norm_args(norm);
-    std::vector<TaperNormSums> parts(norm.sums ? static_cast<size_t>(num_blocks(rows_, kNormRows))
-                                               : 0);
-    parallel_blocks(rows_, kNormRows, [&](int64_t i, RowRange rows) {
-      taper_rms_norm_forward<T>(args, rows, h, y, rstd,
-                                norm.sums ? &parts[static_cast<size_t>(i)] : nullptr, mask());
-    });
-    for (const TaperNormSums& part : parts) {
-      norm.sums->numerator += part.numerator;
-      norm.sums->denominator += part.denominator;
-      norm.sums->scale += part.scale;
-      norm.sums->rows += part.rows;
-    }
-  }
-
-  // dh = residual + the gradient through the norm; x = N(h) on the way.
-  void norm_backward(const FusedNorm& norm, const T* h, const T* dx, const float* rstd,
-                     const T* residual, T* dh, T* x) {
-    const TaperNormArgs<float> args = norm_args(norm);
-    const int64_t width = config_.width, blocks = num_blocks(rows_, kNormRows);
-    float* dgamma = buffers_->partial;
-    float* dgamma_t = dgamma + blocks * width;
-    parallel_blocks(rows_, kNormRows, [&](int64_t i, RowRange rows) {
-      std::memset(dgamma + i * width, 0, sizeof(float) * static_cast<size_t>(width));
-      std::memset(dgamma_t + i * width, 0, sizeof(float) * static_cast<size_t>(width));
-      taper_rms_norm_backward<T>(args, rows, h, dx, rstd, residual, dh, dgamma + i * width,
-                                 dgamma_t + i * width, x);
-    });
-    for (int64_t i = 0; i < blocks; ++i) {
-      add_row(dgamma + i * width, width, norm.gamma.gradient);
-      if (norm.gamma_t.gradient) add_row(dgamma_t + i * width, width, norm.gamma_t.gradient);
-    }
-  }
-
-  // y = N(h) weight^T
-  void normed_product(const FusedNorm& norm, const FusedLeaf& weight, int64_t out, const T* h,
-                      float* rstd, T* y) {
-    const T* x = h;
-    if (mode(norm) == Mode::kComputed) {
-      const PassTimer time = timer(PassOp::kNorm, false);
-      norm_forward(norm, h, buffers_->x, rstd);
-      x = buffers_->x;
-    }
-    const PassTimer time = timer(PassOp::kProducts, false);
-    products_.forward<T>({rows_, config_.width, out}, x,
-                         weight_of(weight, out, config_.width, &norm), y);
-  }
-
-  // dh += the gradient through both; parameters' gradients on the way.
-  void normed_product_backward(const FusedNorm& norm, const FusedLeaf& weight, int64_t out,
-                               const T* h, const float* rstd, const T* dy, T* dh) {
-    const LinearShape shape{rows_, config_.width, out};
-    const T* effective = weight_of(weight, out, config_.width, &norm);
-    if (mode(norm) != Mode::kComputed) {
-      const PassTimer time = timer(PassOp::kProducts, true);
-      products_.input_gradient<T>(shape, dy, effective, dh, /*accumulate=*/true);
-      weight_gradient(norm, weight, shape, dy, h);
-      return;
-    }
-    {
-      const PassTimer time = timer(PassOp::kProducts, true);
-      products_.input_gradient<T>(shape, dy, effective, buffers_->dx);
-    }
-    {
-      const PassTimer time = timer(PassOp::kNorm, true);
-      norm_backward(norm, h, buffers_->dx, rstd, dh, dh, buffers_->x);
-    }
-    const PassTimer time = timer(PassOp::kProducts, true);
-    products_.weight_gradient<T>(shape, dy, buffers_->x, weight.gradient, true);
-  }
-
-  // dweight += dy^T h for a norm that is the identity or virtual.
-  void weight_gradient(const FusedNorm& norm, const FusedLeaf& weight, const LinearShape& shape,
-                       const T* dy, const T* h) {
-    if (norm.folded) {
-      products_.weight_gradient<T>(shape, dy, h, weight.gradient, true);
-      return;
-    }
-    products_.weight_gradient<T>(shape, dy, h, buffers_->dweight, false);
-    unscale_weight_gradient(norm, weight, shape.out);
-  }
-
-  // From the gradient of W' = W diag(c gamma~), in buffers_->dweight, those of W and gamma~.
-  void unscale_weight_gradient(const FusedNorm& norm, const FusedLeaf& weight, int64_t out) {
-    const int64_t width = config_.width;
-    const ScaledWeightGradient args{buffers_->dweight,
-                                    weight.value,
-                                    norm.gamma_t.value,
-                                    static_cast<float>(norm.scale),
-                                    weight.gradient,
-                                    norm.gamma_t.gradient,
-                                    out,
-                                    width};
-    parallel_blocks(width, 64,
-                    [&](int64_t, RowRange columns) { scale_weight_backward(args, columns); });
-  }
-
-  void block_forward(const FusedBlock& block, typename Buffers<T>::Layer& layer, T* next) {
-    const int64_t width = config_.width, q = config_.q_width(), ffn = config_.ffn_width;
-    const int64_t qkv = q + 2 * config_.kv_width();
-    normed_product(block.attention_norm, block.qkv, qkv, layer.h, layer.rstd, layer.qkv);
-    {
-      const PassTimer time = timer(PassOp::kAttention, false);
-      attention([&](const AttentionShape& shape, RowRange groups, float* scratch) {
-        attention_forward<T>(shape, groups, layer.qkv, rope_.cosines(0), rope_.sines(0),
-                             layer.mixed, layer.lse, scratch);
-      });
-    }
-    {
-      const PassTimer time = timer(PassOp::kProducts, false);
-      products_.forward<T>({rows_, q, width}, layer.mixed, weight_of(block.out, width, q, nullptr),
-                           layer.h_mid, layer.h);
-    }
-    normed_product(block.ffn_norm, block.gate_up, 2 * ffn, layer.h_mid, layer.rstd_mid,
-                   layer.gate_up);
-    {
-      const PassTimer time = timer(PassOp::kSwiglu, false);
-      parallel_blocks(rows_, 32, [&](int64_t, RowRange rows) {
-        swiglu_forward<T>(rows, ffn, layer.gate_up, buffers_->hidden);
-      });
-    }
-    const PassTimer time = timer(PassOp::kProducts, false);
-    products_.forward<T>({rows_, ffn, width}, buffers_->hidden,
-                         weight_of(block.down, width, ffn, nullptr), next, layer.h_mid);
-  }
-
-  // buffers_->dh: from the gradient of the block's output to that of its input.
-  void block_backward(const FusedBlock& block, typename Buffers<T>::Layer& layer) {
-    const int64_t width = config_.width, q = config_.q_width(), ffn = config_.ffn_width;
-    const int64_t qkv = q + 2 * config_.kv_width();
-    Buffers<T>& b = *buffers_;
-    {
-      const PassTimer time = timer(PassOp::kProducts, true);
-      products_.input_gradient<T>({rows_, ffn, width}, b.dh,
-                                  weight_of(block.down, width, ffn, nullptr), b.dhidden);
-    }
-    {
-      const PassTimer time = timer(PassOp::kSwiglu, true);
-      parallel_blocks(rows_, 32, [&](int64_t, RowRange rows) {
-        swiglu_backward<T>(rows, ffn, layer.gate_up, b.dhidden, b.dgate_up, b.hidden);
-      });
-    }
-    {
-      const PassTimer time = timer(PassOp::kProducts, true);
-      products_.weight_gradient<T>({rows_, ffn, width}, b.dh, b.hidden, block.down.gradient, true);
-    }
-    normed_product_backward(block.ffn_norm, block.gate_up, 2 * ffn, layer.h_mid, layer.rstd_mid,
-                            b.dgate_up, b.dh);
-    {
-      const PassTimer time = timer(PassOp::kProducts, true);
-      products_.input_gradient<T>({rows_, q, width}, b.dh, weight_of(block.out, width, q, nullptr),
-                                  b.dmixed);
-      products_.weight_gradient<T>({rows_, q, width}, b.dh, layer.mixed, block.out.gradient, true);
-    }
-    {
-      const PassTimer time = timer(PassOp::kAttention, true);
-      attention([&](const AttentionShape& shape, RowRange groups, float* scratch) {
-        attention_backward<T>(shape, groups, layer.qkv, rope_.cosines(0), rope_.sines(0),
-                              layer.mixed, layer.lse, b.dmixed, b.dqkv, scratch);
-      });
-    }
-    normed_product_backward(block.attention_norm, block.qkv, qkv, layer.h, layer.rstd, b.dqkv,
-                            b.dh);
-  }
-
-  // body(shape, groups, scratch) over all groups of heads, a range a thread.
-  template <class Body>
-  void attention(const Body& body) {
-    const AttentionShape shape{batch_, time_, config_.num_heads, config_.num_kv_heads,
-                               config_.head_width};
-#pragma omp parallel
-    {
-      const int64_t part = omp_get_thread_num(), parts = omp_get_num_threads();
-      const RowRange groups{shape.groups() * part / parts, shape.groups() * (part + 1) / parts};
-      if (groups.begin < groups.end)
-        body(shape, groups, buffers_->attention_scratch + part * buffers_->attention_scratch_size);
-    }
-  }
-
-  void measure_scale(PassSums& sums) {
-    const PassTimer time = timer(PassOp::kOther, false);
-    float* r = buffers_->residual_scale;
-    parallel_blocks(rows_, kNormRows, [&](int64_t, RowRange rows) {
-      residual_scale_rows<T>(rows, config_.width, static_cast<float>(config_.norm_eps),
-                             buffers_->h_last, r);
-    });
-    const double target = options_->anchor_target.value_or(0);
-    for (int64_t n = 0; n < rows_; ++n) {
-      if (mask() && !mask()[n]) continue;
-      sums.scale += r[n];
-      if (options_->anchor_target) sums.anchor += (r[n] - target) * (r[n] - target);
-      ++sums.scale_count;
-    }
-  }
-
-  void anchor_backward_rows() {
-    const PassTimer time = timer(PassOp::kOther, true);
-    parallel_blocks(rows_, kNormRows, [&](int64_t, RowRange rows) {
-      anchor_backward<T>(rows, config_.width, static_cast<float>(*options_->anchor_target),
-                         static_cast<float>(options_->anchor_weight), buffers_->h_last,
-                         buffers_->residual_scale, mask(), buffers_->dh);
-    });
-  }
-
-  // Final norm, head and cross-entropy, a chunk of rows at a time; dh when going backward.
-  void head(const FusedBatch& batch, PassSums& sums) {
-    Buffers<T>& b = *buffers_;
-    const FusedNorm& norm = parameters_->final_norm;
-    const FusedLeaf& weight = parameters_->head;
-    const int64_t width = config_.width, vocab = config_.vocab_size;
-    const bool computed = mode(norm) == Mode::kComputed;
-    if (computed) {
-      const PassTimer time = timer(PassOp::kNorm, false);
-      norm_forward(norm, b.h_last, b.x, b.rstd_last);
-    }
-    const PassTimer time = timer(PassOp::kHead, false);
-    const T* x = computed ? b.x : b.h_last;
-    T* dx = computed ? b.dx : b.dh;
-    const T* effective = weight_of(weight, vocab, width, &norm);
-    const bool unscaled = mode(norm) == Mode::kVirtual;
-    float* dweight = unscaled ? b.dweight : weight.gradient;
-    const int64_t chunk = chunk_rows(rows_, vocab);
-    for (int64_t begin = 0; begin < rows_; begin += chunk) {
-      const int64_t count = std::min(chunk, rows_ - begin);
-      const LinearShape shape{count, width, vocab};
-      products_.logits<T>(shape, x + begin * width, effective, b.logits);
-      const CrossEntropyArgs<T> args{vocab,
-                                     batch.targets + begin,
-                                     b.logits,
-                                     options_->backward ? b.dlogits : nullptr,
-                                     static_cast<float>(options_->loss_weight),
-                                     b.losses + begin,
-                                     b.square_norms + begin};
-      parallel_blocks(count, 4, [&](int64_t, RowRange rows) { cross_entropy_rows<T>(args, rows); });
-      if (!options_->backward) continue;
-      products_.input_gradient<T>(shape, b.dlogits, effective, dx + begin * width);
-      products_.weight_gradient<T>(shape, b.dlogits, x + begin * width, dweight,
-                                   begin > 0 || !unscaled);
-    }
-    for (int64_t n = 0; n < rows_; ++n) {
-      if (batch.targets[n] < 0) continue;
-      sums.loss += b.losses[n];
-      sums.logit_norm += std::sqrt(b.square_norms[n]);
-      ++sums.count;
-    }
-    if (!options_->backward) return;
-    if (unscaled) unscale_weight_gradient(norm, weight, vocab);
-    if (computed) norm_backward(norm, b.h_last, b.dx, b.rstd_last, nullptr, b.dh, nullptr);
-  }
-
-  ModelConfig config_;
-  RopeTable rope_;
-  Products products_;
-  AlignedMemory memory_;
-  std::unique_ptr<Buffers<T>> buffers_;
-  int64_t batch_ = 0, time_ = 0, rows_ = 0;
-  int threads_ = 0;
-  const PassOptions* options_ = nullptr;
-  const FusedParameters* parameters_ = nullptr;
-};
-
-}  // namespace
-
-FusedTransformer::FusedTransformer(const ModelConfig& config, Activations activations) {
-  if (activations == Activations::kFloat)
-    pass_ = std::make_unique<PassOf<float>>(config);
-  else
-    pass_ = std::make_unique<PassOf<bf16>>(config);
-}
+FusedTransformer::FusedTransformer(const ModelConfig& config, Activations activations)
+    : config_(config), activations_(activations) {}
 
 FusedTransformer::~FusedTransformer() = default;
 
-PassSums FusedTransformer::run(const FusedParameters& parameters, const FusedBatch& batch,
-                               const PassOptions& options) {
-  return pass_->run(parameters, batch, options);
+namespace {
+
+// Tokens that go through all layers together: few, so that they stay in a core's cache.
+constexpr int64_t kMicroRows = 512;
+// Gradients of the lanes beyond the first, in bytes: larger models split each op over the threads.
+constexpr int64_t kMaxLaneGradients = int64_t{1} << 30;
+
+struct Split {
+  int lanes = 1;
+  int64_t windows = 1;  // of a micro-batch
+};
+
+// Each thread a lane of its own where there are windows and memory enough, else one lane for all
+// threads.
+Split split_of(int64_t batch, int64_t time, int threads, int64_t parameters) {
+  Split split;
+  const int64_t extra = (threads - 1) * parameters * static_cast<int64_t>(sizeof(float));
+  if (batch >= threads && extra <= kMaxLaneGradients) split.lanes = threads;
+  split.windows = std::max<int64_t>(1, kMicroRows * threads / split.lanes / time);
+  split.windows = std::min(split.windows, (batch + split.lanes - 1) / split.lanes);
+  return split;
 }
 
-void FusedTransformer::set_profile(PassProfile* profile) { pass_->profile = profile; }
+template <class Visit>
+void for_each_norm(FusedParameters& parameters, const Visit& visit) {
+  for (FusedBlock& block : parameters.blocks) {
+    visit(block.attention_norm);
+    visit(block.ffn_norm);
+  }
+  visit(parameters.final_norm);
+}
+
+template <class Visit>
+void for_each_leaf(FusedParameters& parameters, const Visit& visit) {
+  visit(parameters.embedding);
+  visit(parameters.head);
+  for (FusedBlock& block : parameters.blocks)
+    for (FusedLeaf* leaf : {&block.qkv, &block.out, &block.gate_up, &block.down}) visit(*leaf);
+  for_each_norm(parameters, [&](FusedNorm& norm) {
+    visit(norm.gamma);
+    visit(norm.gamma_t);
+  });
+}
+
+// The caller's parameters, with gradients at `own` instead of in the caller's buffers.
+FusedParameters with_gradients_at(float* own, FusedParameters parameters) {
+  const std::span<float> first = parameters.gradients, second = parameters.taper_gradients;
+  for_each_leaf(parameters, [&](FusedLeaf& leaf) {
+    if (!leaf.gradient) return;
+    const auto offset = leaf.gradient - first.data();
+    const bool in_first = offset >= 0 && offset < std::ssize(first);
+    leaf.gradient =
+        in_first ? own + offset : own + std::ssize(first) + (leaf.gradient - second.data());
+  });
+  return parameters;
+}
+
+void add(const PassSums& from, PassSums& to) {
+  to.loss += from.loss;
+  to.logit_norm += from.logit_norm;
+  to.count += from.count;
+  to.anchor += from.anchor;
+  to.scale += from.scale;
+  to.scale_count += from.scale_count;
+}
+
+void add(const TaperNormSums& from, TaperNormSums& to) {
+  to.numerator += from.numerator;
+  to.denominator += from.denominator;
+  to.scale += from.scale;
+  to.rows += from.rows;
+}
+
+// to += from, from = 0
+void move_gradients(float* from, std::span<float> to) {
+  constexpr int64_t kBlock = 1 << 14;
+  parallel_blocks(std::ssize(to), kBlock, [&](int64_t, RowRange range) {
+    const int64_t count = range.end - range.begin;
+    add_row(from + range.begin, count, to.data() + range.begin);
+    std::memset(from + range.begin, 0, sizeof(float) * static_cast<size_t>(count));
+  });
+}
+
+}  // namespace
+
+void FusedTransformer::prepare(const FusedParameters& parameters, const PassOptions& options,
+                               size_t lanes) {
+  while (lanes_.size() < lanes) {
+    Lane lane;
+    lane.pass = make_pass(config_, activations_);
+    lanes_.push_back(std::move(lane));
+  }
+  const int64_t own = std::ssize(parameters.gradients) + std::ssize(parameters.taper_gradients);
+  for (size_t i = 0; i < lanes; ++i) {
+    Lane& lane = lanes_[i];
+    lane.sums = {};
+    lane.parameters = parameters;
+    lane.pass->profile = i == 0 ? profile_ : nullptr;
+    if (i > 0 && options.backward) {
+      const auto bytes = own * static_cast<int64_t>(sizeof(float));
+      if (lane.gradients.size() != bytes) lane.gradients = AlignedMemory(bytes);
+      lane.parameters =
+          with_gradients_at(reinterpret_cast<float*>(lane.gradients.data()), parameters);
+    }
+    lane.norm_sums.assign(2 * parameters.blocks.size() + 1, {});
+    size_t norm = 0;
+    for_each_norm(lane.parameters, [&](FusedNorm& at) {
+      if (at.sums) at.sums = &lane.norm_sums[norm];
+      ++norm;
+    });
+  }
+}
+
+PassSums FusedTransformer::run(const FusedParameters& parameters, const FusedBatch& batch,
+                               const PassOptions& options) {
+  const int threads = omp_get_max_threads();
+  const int64_t size = std::ssize(parameters.gradients) + std::ssize(parameters.taper_gradients);
+  const Split split = split_of(batch.batch, batch.time, threads, size);
+  const auto lanes = static_cast<size_t>(split.lanes);
+  prepare(parameters, options, lanes);
+  const auto run_lane = [&](int64_t i) {
+    Lane& lane = lanes_[static_cast<size_t>(i)];
+    const int64_t end = batch.batch * (i + 1) / split.lanes;
+    for (int64_t begin = batch.batch * i / split.lanes; begin < end; begin += split.windows) {
+      const int64_t at = begin * batch.time;
+      const FusedBatch part{batch.ids + at, batch.targets + at,
+                            std::min(split.windows, end - begin), batch.time};
+      add(lane.pass->run(lane.parameters, part, options), lane.sums);
+    }
+  };
+  if (lanes == 1) {
+    run_lane(0);
+  } else {
+    std::exception_ptr failure;
+#pragma omp parallel num_threads(split.lanes)
+    {
+      omp_set_num_threads(1);  // what a lane starts stays in its thread
+      try {
+        run_lane(omp_get_thread_num());
+      } catch (...) {
+#pragma omp critical
+        failure = std::current_exception();
+      }
+    }
+    if (failure) std::rethrow_exception(failure);
+  }
+
+  PassSums sums;
+  for (size_t i = 0; i < lanes; ++i) {
+    const Lane& lane = lanes_[i];
+    add(lane.sums, sums);
+    if (i > 0 && options.backward) {
+      auto* own = reinterpret_cast<float*>(lane.gradients.data());
+      move_gradients(own, parameters.gradients);
+      move_gradients(own + std::ssize(parameters.gradients), parameters.taper_gradients);
+    }
+    size_t norm = 0;
+    FusedParameters to = parameters;
+    for_each_norm(to, [&](FusedNorm& at) {
+      if (at.sums) add(lane.norm_sums[norm], *at.sums);
+      ++norm;
+    });
+  }
+  return sums;
+}
 
 int64_t FusedTransformer::memory_bytes(const ModelConfig& config, Activations activations,
                                        int64_t batch, int64_t time, int threads) {
-  MemoryLayout layout;
-  if (activations == Activations::kFloat)
-    Buffers<float>(config, batch, time, threads, layout);
-  else
-    Buffers<bf16>(config, batch, time, threads, layout);
-  return layout.bytes();
+  const int64_t parameters = config.num_parameters();
+  const Split split = split_of(batch, time, threads, parameters);
+  return split.lanes *
+             pass_memory_bytes(config, activations, split.windows, time, threads / split.lanes) +
+         (split.lanes - 1) * parameters * static_cast<int64_t>(sizeof(float));
 }
 
 }  // namespace taper

@@ -9,15 +9,20 @@
 // In the virtual mode nothing runs over tokens and nothing is kept for the norm; the gradients come
 // from the weight's: with G = dy^T h,  dW += G diag(c gamma~),  dgamma~ += c colsum(G W).
 //
+// Depth first: each thread is a lane that takes few windows at a time through all layers and back,
+// so that what they keep stays in its cache, with gradients of its own that are added up at the
+// end. Models whose gradients are too large for that, and batches with fewer windows than threads,
+// split each op instead.
+//
 // Kept per layer and token: h twice, q k v, the attention's output, gate and up, the statistics.
 // T is float, or bf16 for activations and operands of products: statistics, softmax, losses,
-// gradients of parameters stay float. Results do not depend on the number of threads but through
-// oneDNN's products, which repeat at a fixed number.
+// gradients of parameters stay float. Results repeat bit for bit at a fixed number of threads.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "kernels/taper_norm.h"
@@ -52,7 +57,8 @@ struct FusedParameters {
   FusedLeaf embedding;  // [V, D]
   std::vector<FusedBlock> blocks;
   FusedNorm final_norm;
-  FusedLeaf head;  // [V, D]; the embedding's when tied
+  FusedLeaf head;                               // [V, D]; the embedding's when tied
+  std::span<float> gradients, taper_gradients;  // the buffers that all leaves' gradients lie in
 };
 
 struct FusedBatch {
@@ -79,9 +85,11 @@ struct PassSums {
   int64_t scale_count = 0;
 };
 
+enum class Activations { kFloat, kBF16 };
+
 class FusedTransformer {
  public:
-  enum class Activations { kFloat, kBF16 };
+  using Activations = taper::Activations;
 
   FusedTransformer(const ModelConfig& config, Activations activations);
   ~FusedTransformer();
@@ -93,13 +101,18 @@ class FusedTransformer {
   static int64_t memory_bytes(const ModelConfig& config, Activations activations, int64_t batch,
                               int64_t time, int threads);
 
-  // Where the time goes, while on.
-  void set_profile(PassProfile* profile);
-
-  class Pass;
+  // Where the time of one thread goes, while not null.
+  void set_profile(PassProfile* profile) { profile_ = profile; }
 
  private:
-  std::unique_ptr<Pass> pass_;
+  struct Lane;
+
+  void prepare(const FusedParameters& parameters, const PassOptions& options, size_t lanes);
+
+  ModelConfig config_;
+  Activations activations_;
+  PassProfile* profile_ = nullptr;
+  std::vector<Lane> lanes_;
 };
 
 }  // namespace taper

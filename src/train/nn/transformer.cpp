@@ -213,6 +213,12 @@ FusedParameters Transformer::fused_parameters(bool calibrate) {
                                  leaf(parameters_, block.gate_up), leaf(parameters_, block.down)});
   parameters.final_norm = norm(final_norm_);
   parameters.head = leaf(parameters_, head_);
+  const auto gradients = [](const ParameterBuffer& buffer) {
+    return std::span<float>(buffer.gradients().data_ptr<float>(),
+                            static_cast<size_t>(buffer.size()));
+  };
+  parameters.gradients = gradients(parameters_);
+  parameters.taper_gradients = gradients(taper_parameters_);
   return parameters;
 }
 
