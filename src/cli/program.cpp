@@ -12,6 +12,7 @@
 
 #include "cli/help.h"
 #include "cli/output.h"
+#include "core/denormals.h"
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "core/nearest.h"
@@ -115,6 +116,7 @@ void set_up_root(CLI::App& root, const std::string& name) {
 }
 
 int run_program(CLI::App& root, int argc, const char* const* argv) {
+  flush_denormals();
   std::signal(SIGPIPE, SIG_IGN);  // a write to a closed pipe fails and is handled like any other
   install_interrupt_handler();
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
