@@ -38,6 +38,8 @@ def rule_of(path):
         if path.name.startswith("train_"):
             return MAY_INCLUDE["train"] + ["train", "cli"], True
         return TORCH_FREE + ["cli"], False
+    if parts[:3] == ("src", "train", "fused"):
+        return MAY_INCLUDE["train"] + ["train"], False
     if layer not in MAY_INCLUDE:
         return [], False
     return MAY_INCLUDE[layer] + [layer], layer == "train"
