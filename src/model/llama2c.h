@@ -1,9 +1,9 @@
 // Models in the v0 format of llama2.c: little-endian, no magic number.
 //
-//   7 int32: dim, hidden, layers, heads, kv heads, vocabulary (negative: the head is untied),
-//   context fp32 tensors, those of the layers stacked: embedding, attention norms, q, k, v, o,
-//   feed-forward norms, w1 (gate), w2 (down), w3 (up), final norm, two rotary tables [context, head
-//   width / 2] that nothing needs, the head when it is untied
+//   7 int32   dim, hidden, layers, heads, kv heads, vocabulary (negative: untied head), context
+//   fp32      embedding; of all layers, stacked: attention norms, q, k, v, o, feed-forward norms,
+//             w1 (gate), w2 (down), w3 (up); final norm; two rotary tables [context, K / 2] that
+//             nothing needs; the head when it is untied
 //
 // Rotary pairs are adjacent rows there (2i, 2i+1) and halves of the head here (i, i + K/2), so the
 // rows of q and k are permuted, each with its own number of heads. The format leaves out norm eps
