@@ -1,4 +1,5 @@
-// The training pass and its reference graph on a real model that nobody here trained: its known loss
+// The training pass and its reference graph on a real model that nobody here trained: its known
+// loss
 // (../shared/data).
 #include "stories260k.h"
 
