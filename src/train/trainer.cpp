@@ -131,15 +131,14 @@ void Trainer::require_memory(const ModelConfig& config) const {
       config, activations(), config_.train.batch, window_, at::get_num_threads()));
   const double needed = 16 * parameters + pass + kLibraries;
   const auto available = static_cast<double>(available_memory());
-  log_info("memory: about {:.1f} GB, {:.1f} of it for a pass over {} tokens", needed / 1e9,
-           pass / 1e9, config_.train.batch * window_);
+  log_info("memory: about {:.1f} GB, {:.1f} of it for activations", needed / 1e9, pass / 1e9);
   if (needed > available)
     throw ResourceError(
         fmt::format("training needs about {:.1f} GB of memory, {:.1f} GB are available",
                     needed / 1e9, available / 1e9),
-        fmt::format("lower train.batch (now {}) and raise train.accumulate by as much, or lower "
-                    "train.window (now {})",
-                    config_.train.batch, window_));
+        fmt::format(
+            "lower train.window (now {}) or train.threads (now {}), or choose a smaller model",
+            window_, at::get_num_threads()));
 }
 
 void Trainer::check_config_unchanged() const {

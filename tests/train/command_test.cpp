@@ -175,6 +175,15 @@ TEST(TrainCommand, FullDisk_ExitsWith5AndKeepsTheLastCheckpoint) {
     ADD_FAILURE() << "left behind: " << entry.path();
 }
 
+TEST(TrainCommand, ModelBeyondTheMemory_ExitsWith5BeforeItTakesAny) {
+  TinyRun tiny;
+  const CommandResult result =
+      train(tiny, {"--set", "model.ffn_width=16000000", "--set", "model.layers=900"});
+  EXPECT_EQ(result.exit_code, 5) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("GB of memory"));
+  EXPECT_THAT(result.err, HasSubstr("train.window"));
+}
+
 TEST(TrainCommand, UnwritableFolder_ExitsWith5) {
   TinyRun tiny;
   const CommandResult result =

@@ -16,7 +16,7 @@ AlignedMemory::AlignedMemory(int64_t bytes) : size_(bytes) {
   if (pages == MAP_FAILED)
     throw ResourceError(
         fmt::format("no memory for {:.1f} GB of activations", static_cast<double>(bytes) / 1e9),
-        "lower train.batch or train.window (train.accumulate keeps the step)");
+        "lower train.window or train.threads");
   ::madvise(pages, static_cast<size_t>(bytes), MADV_HUGEPAGE);
   data_ = static_cast<std::byte*>(pages);
 }

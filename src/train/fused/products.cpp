@@ -96,9 +96,10 @@ struct Products::Impl {
       entry.primitive.execute(stream, entry.arguments);
       stream.wait();
     } catch (const dnnl::error& error) {
-      throw ResourceError(fmt::format("oneDNN cannot multiply [{}, {}] by [{}, {}]: {}", p.m, p.k,
-                                      p.k, p.n, error.what()),
-                          error.status == dnnl_out_of_memory ? "lower train.batch" : "");
+      throw ResourceError(
+          fmt::format("oneDNN cannot multiply [{}, {}] by [{}, {}]: {}", p.m, p.k, p.k, p.n,
+                      error.what()),
+          error.status == dnnl_out_of_memory ? "lower train.window or train.threads" : "");
     }
   }
 

@@ -167,7 +167,8 @@ PassSums FusedTransformer::run(const FusedParameters& parameters, const FusedBat
     {
       omp_set_num_threads(1);  // what a lane starts stays in its thread
       try {
-        run_lane(omp_get_thread_num());
+        // Every lane runs, also when the system grants fewer threads.
+        for (int i = omp_get_thread_num(); i < split.lanes; i += omp_get_num_threads()) run_lane(i);
       } catch (...) {
 #pragma omp critical
         failure = std::current_exception();
