@@ -339,7 +339,9 @@ TrainBenchResult bench_train(const TrainBenchOptions& options) {
     if (interrupted()) throw Interrupted("interrupted", "");
     result.limit_flops = std::max(result.limit_flops,
                                   activations == Activations::kBF16 ? bf16_limit() : fma_limit());
-    for (size_t i = 0; i < states.size(); ++i) {
+    for (size_t turn = 0; turn < states.size(); ++turn) {
+      // Another one begins each round, so that none keeps one place among the turns.
+      const size_t i = (turn + static_cast<size_t>(round)) % states.size();
       if (options.profile) subject.set_profile(&result.profiles[i]);
       const double optimizer_before = subject.optimizer_seconds;
       const auto start = Clock::now();
