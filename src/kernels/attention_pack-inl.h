@@ -66,15 +66,14 @@ HWY_INLINE void rotate_rows(const Rotation<R>& rotation, int64_t begin, int64_t 
   });
 }
 
-// to[t] = from[t] for tokens [begin, end), times scale[t] when given.
+// to[t] = from[t] for tokens [begin, end).
 template <typename R, typename A, typename B>
-HWY_INLINE void copy_rows(int64_t width, int64_t begin, int64_t end, const R* scale,
-                          Head<const A> from, Head<B> to) {
+HWY_INLINE void copy_rows(int64_t width, int64_t begin, int64_t end, Head<const A> from,
+                          Head<B> to) {
   with_lanes<R>(width, [&](auto d) HWY_ATTR {
     for (int64_t t = begin; t < end; ++t) {
-      const auto factor = hn::Set(d, scale ? scale[t] : R{1});
       for (int64_t k = 0; k < width; k += static_cast<int64_t>(hn::Lanes(d))) {
-        store(d, hn::Mul(load(d, from.row(t) + k), factor), to.row(t) + k);
+        store(d, load(d, from.row(t) + k), to.row(t) + k);
       }
     }
   });
@@ -94,27 +93,33 @@ HWY_INLINE void dot_rows(int64_t width, int64_t time, const R* a, Head<const B> 
   });
 }
 
-// to[y, x] = from[x, y], one square of as many rows as d has lanes: each round sorts by one more
-// bit of the lane.
+// Rounds of a transposition, each sorting by one more bit of the lane. Unrolled in full: otherwise
+// the rows live on the stack.
+template <int kBit, class D, int kCount>
+HWY_INLINE void sort_lanes([[maybe_unused]] D d, [[maybe_unused]] hn::Vec<D> (&v)[kCount]) {
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (kBit < kCount) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kCount / 2; ++i) {
+      const int r = i / kBit * 2 * kBit + i % kBit;  // the rows without the bit
+      const auto even = hn::ConcatEven(d, v[r + kBit], v[r]);
+      v[r + kBit] = hn::ConcatOdd(d, v[r + kBit], v[r]);
+      v[r] = even;
+    }
+    sort_lanes<2 * kBit>(d, v);
+  }
+#endif
+}
+
+// to[y, x] = from[x, y], one square of as many rows as d has lanes.
 template <class D, typename R>
 HWY_INLINE void transpose_square(D d, const R* from, int64_t from_stride, R* to,
                                  int64_t to_stride) {
-  constexpr int64_t n = static_cast<int64_t>(hn::MaxLanes(D()));
-  hn::Vec<D> v[n];
-  for (int64_t r = 0; r < n; ++r) v[r] = hn::LoadU(d, from + r * from_stride);
-#if HWY_TARGET != HWY_SCALAR
-  if constexpr (n > 1) {
-    for (int64_t bit = 1; bit < n; bit *= 2) {
-      for (int64_t r = 0; r < n; ++r) {
-        if (r & bit) continue;
-        const auto even = hn::ConcatEven(d, v[r | bit], v[r]);
-        v[r | bit] = hn::ConcatOdd(d, v[r | bit], v[r]);
-        v[r] = even;
-      }
-    }
-  }
-#endif
-  for (int64_t r = 0; r < n; ++r) hn::StoreU(v[r], d, to + r * to_stride);
+  constexpr int kCount = static_cast<int>(hn::MaxLanes(D()));
+  hn::Vec<D> v[kCount];
+  for (int r = 0; r < kCount; ++r) v[r] = hn::LoadU(d, from + r * from_stride);
+  sort_lanes<1>(d, v);
+  for (int r = 0; r < kCount; ++r) hn::StoreU(v[r], d, to + r * to_stride);
 }
 
 // Between rows [tokens, K] and blocks [tokens / size][K, size]; tokens a multiple of size, size

@@ -2,12 +2,11 @@
 //
 // Everything is made of two products over a tile, with `y` along the lanes (two vectors: Y values)
 // and x down the rows of the tile:
-//   product:    tile[x, y] = sum over k of a[x, k] bt[k, y]
+//   product:    tile[x, y] = start[x, y] + sum over k of a[x, k] bt[k, y]
 //   accumulate: out[k, y] += sum over x of a[x, k] tile[x, y]
 // so lanes are never wasted, whatever the head width K. Forward puts queries on the lanes and walks
-// over keys, with a running maximum; backward puts keys on the lanes, walks over queries, and turns
-// the tile of score gradients around for the query gradients. Scores are in units of log 2: p =
-// 2^(s - lse).
+// over keys; backward puts keys on the lanes, walks over queries, and turns the tile of score
+// gradients around for the query gradients. Scores are in units of log 2: p = 2^(s - lse).
 
 // Highway's include guard: the file is read again for each target.
 #if defined(TAPER_KERNELS_ATTENTION_TRAIN_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -18,6 +17,7 @@
 #endif
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/attention_pack-inl.h"
 #include "kernels/simd-inl.h"
@@ -44,14 +44,15 @@ constexpr int kRows = 8;
 constexpr int kRows = 4;
 #endif
 
-// emit(x, low, high) for rows [begin, end) of the product; kWidth 0: K is `width`.
-template <int kCount, int kWidth, typename R, class Emit>
+// emit(x, low, high) for rows [begin, end) of the product, whose sums begin at what start(x, low,
+// high) sets; kWidth 0: K is `width`.
+template <int kCount, int kWidth, typename R, class Start, class Emit>
 HWY_INLINE void product_rows(int64_t width, int64_t x, const R* HWY_RESTRICT a,
-                             const R* HWY_RESTRICT bt, const Emit& emit) {
+                             const R* HWY_RESTRICT bt, const Start& start, const Emit& emit) {
   const Tag<R> d;
   const int64_t k_end = kWidth ? kWidth : width;
   Vector<R> low[kCount], high[kCount];
-  for (int r = 0; r < kCount; ++r) low[r] = high[r] = hn::Zero(d);
+  for (int r = 0; r < kCount; ++r) start(x + r, low[r], high[r]);
   for (int64_t k = 0; k < k_end; ++k) {
     const auto b0 = hn::LoadU(d, bt + k * kY<R>);
     const auto b1 = hn::LoadU(d, bt + k * kY<R> + kLanes<R>);
@@ -64,12 +65,12 @@ HWY_INLINE void product_rows(int64_t width, int64_t x, const R* HWY_RESTRICT a,
   for (int r = 0; r < kCount; ++r) emit(x + r, low[r], high[r]);
 }
 
-template <int kWidth, typename R, class Emit>
+template <int kWidth, typename R, class Start, class Emit>
 HWY_INLINE void product(int64_t width, int64_t begin, int64_t end, const R* a, const R* bt,
-                        const Emit& emit) {
+                        const Start& start, const Emit& emit) {
   int64_t x = begin;
-  for (; x + kRows <= end; x += kRows) product_rows<kRows, kWidth>(width, x, a, bt, emit);
-  for (; x < end; ++x) product_rows<1, kWidth>(width, x, a, bt, emit);
+  for (; x + kRows <= end; x += kRows) product_rows<kRows, kWidth>(width, x, a, bt, start, emit);
+  for (; x < end; ++x) product_rows<1, kWidth>(width, x, a, bt, start, emit);
 }
 
 // Rows [begin, end) of a [x, K] and of a tile with rows `stride` apart; out has rows `stride` apart
@@ -123,83 +124,78 @@ HWY_INLINE auto first_lanes(int64_t count, int64_t half) {
   return hn::FirstN(Tag<R>(), static_cast<size_t>(std::clamp<int64_t>(left, 0, kLanes<R>)));
 }
 
-// Scores of one tile against the running maximum: tile becomes p = 2^(s - max), `sum` and `out` are
-// rescaled to the new maximum. Rows from `diagonal` on see only lanes from (x - diagonal) on.
+// Scores up to this need no shift: no sum of 2^s, nor of 2^s v, overflows or vanishes.
+constexpr double kMaxUnshifted = 100;
+
+// What one block of queries [i0, i0 + Y) of one head reads and gives: qt [K, Y] scaled by log2 e /
+// sqrt(K); keys and values [T, K]; with p = 2^(score - shift[y]), sum [Y] of p, out [K, Y] of p v.
+template <typename R>
+struct BlockForward {
+  int64_t width, i0, end;  // end: past the last key that a query of the block sees
+  const R *qt, *keys, *values;
+  R *shift, *sum, *out;
+  R* tile;  // [X, Y]
+
+  // Query i0 + y sees keys up to itself: row x hides its first x - i0 lanes.
+  int64_t hidden(int64_t x) const { return x - i0; }
+};
+
+// Row maxima of the scores, as the shift.
 template <int kWidth, typename R>
-HWY_INLINE void softmax_tile(int64_t width, int64_t rows, int64_t diagonal, bool first, R* tile,
-                             R* max, R* sum, R* out) {
+HWY_NOINLINE void score_maxima(const BlockForward<R>& b) {
   const Tag<R> d;
-  const auto masked = hn::Set(d, static_cast<R>(-1e30));
-  const int64_t full = std::min(rows, diagonal + 1);  // row `diagonal` itself is whole
-  for (int64_t x = std::max<int64_t>(full, 0); x < rows; ++x) {
-    for (int64_t half = 0; half < 2; ++half) {
-      R* at = tile + x * kY<R> + half * kLanes<R>;
-      const auto hidden = first_lanes<R>(x - diagonal, half);
-      hn::StoreU(hn::IfThenElse(hidden, masked, hn::LoadU(d, at)), d, at);
-    }
-  }
-  for (int64_t half = 0; half < 2; ++half) {
-    const int64_t lane = half * kLanes<R>;
-    const auto before = hn::LoadU(d, max + lane);
-    auto m0 = before, m1 = before;
-    int64_t x = 0;
-    for (; x + 2 <= rows; x += 2) {
-      m0 = hn::Max(m0, hn::LoadU(d, tile + x * kY<R> + lane));
-      m1 = hn::Max(m1, hn::LoadU(d, tile + (x + 1) * kY<R> + lane));
-    }
-    if (x < rows) m0 = hn::Max(m0, hn::LoadU(d, tile + x * kY<R> + lane));
-    const auto m = hn::Max(m0, m1);
-    hn::StoreU(m, d, max + lane);
-    auto s0 = hn::Zero(d), s1 = hn::Zero(d);
-    for (x = 0; x + 2 <= full; x += 2) {
-      const auto p0 = exp2(d, hn::Sub(hn::LoadU(d, tile + x * kY<R> + lane), m));
-      const auto p1 = exp2(d, hn::Sub(hn::LoadU(d, tile + (x + 1) * kY<R> + lane), m));
-      s0 = hn::Add(s0, p0);
-      s1 = hn::Add(s1, p1);
-      hn::StoreU(p0, d, tile + x * kY<R> + lane);
-      hn::StoreU(p1, d, tile + (x + 1) * kY<R> + lane);
-    }
-    for (; x < rows; ++x) {
-      auto p = exp2(d, hn::Sub(hn::LoadU(d, tile + x * kY<R> + lane), m));
-      if (x > diagonal) p = hn::IfThenZeroElse(first_lanes<R>(x - diagonal, half), p);
-      s0 = hn::Add(s0, p);
-      hn::StoreU(p, d, tile + x * kY<R> + lane);
-    }
-    const auto here = hn::Add(s0, s1);
-    if (first) {
-      hn::StoreU(here, d, sum + lane);
-    } else {
-      const auto shrink = exp2(d, hn::Sub(before, m));
-      hn::StoreU(hn::MulAdd(hn::LoadU(d, sum + lane), shrink, here), d, sum + lane);
-      const int64_t k_end = kWidth ? kWidth : width;
-      for (int64_t k = 0; k < k_end; ++k) {
-        R* at = out + k * kY<R> + lane;
-        hn::StoreU(hn::Mul(hn::LoadU(d, at), shrink), d, at);
-      }
-    }
-  }
+  const auto none = hn::Set(d, static_cast<R>(-1e30));
+  Vector<R> max[2] = {none, none};
+  const auto start = [&](int64_t, Vector<R>& low, Vector<R>& high)
+                         HWY_ATTR { low = high = hn::Zero(d); };
+  const auto emit = [&](int64_t x, Vector<R> low, Vector<R> high) HWY_ATTR {
+    const int64_t hidden = std::max<int64_t>(b.hidden(x), 0);
+    low = hn::IfThenElse(first_lanes<R>(hidden, 0), none, low);
+    high = hn::IfThenElse(first_lanes<R>(hidden, 1), none, high);
+    max[0] = hn::Max(max[0], low);
+    max[1] = hn::Max(max[1], high);
+  };
+  product<kWidth>(b.width, 0, b.end, b.keys, b.qt, start, emit);
+  hn::StoreU(max[0], d, b.shift);
+  hn::StoreU(max[1], d, b.shift + kLanes<R>);
 }
 
-// Queries [i0, i0 + Y) of one head: qt [K, Y] scaled by log2 e / sqrt(K), k and v [T, K].
-// out [K, Y] is the unnormalised result, beside the maximum and the sum [Y].
 template <int kWidth, typename R>
-HWY_NOINLINE void forward_block(int64_t width, int64_t time, int64_t i0, const R* qt, const R* keys,
-                                const R* values, R* tile, R* max, R* sum, R* out) {
+HWY_NOINLINE void forward_block(const BlockForward<R>& b) {
   const Tag<R> d;
-  const int64_t k_end = kWidth ? kWidth : width;
-  for (int64_t i = 0; i < k_end * kY<R>; ++i) out[i] = 0;
-  for (int64_t i = 0; i < kY<R>; ++i) max[i] = static_cast<R>(-1e30);
-  const int64_t end = std::min(i0 + kY<R>, time);
-  for (int64_t x0 = 0; x0 < end; x0 += kX) {
-    const int64_t rows = std::min(kX, end - x0);
-    product<kWidth>(width, 0, rows, keys + x0 * k_end, qt,
-                    [&](int64_t x, Vector<R> low, Vector<R> high) HWY_ATTR {
-                      hn::StoreU(low, d, tile + x * kY<R>);
-                      hn::StoreU(high, d, tile + x * kY<R> + kLanes<R>);
-                    });
-    softmax_tile<kWidth>(width, rows, i0 - x0, x0 == 0, tile, max, sum, out);
-    accumulate<kWidth>(width, 0, rows, kY<R>, values + x0 * k_end, tile, out);
+  const int64_t width = kWidth ? kWidth : b.width;
+  for (int64_t i = 0; i < width * kY<R>; ++i) b.out[i] = 0;
+  const auto below0 = hn::Neg(hn::LoadU(d, b.shift));
+  const auto below1 = hn::Neg(hn::LoadU(d, b.shift + kLanes<R>));
+  const auto start = [&](int64_t, Vector<R>& low, Vector<R>& high) HWY_ATTR {
+    low = below0;
+    high = below1;
+  };
+  auto sum0 = hn::Zero(d), sum1 = hn::Zero(d);
+  for (int64_t x0 = 0; x0 < b.end; x0 += kX) {
+    const int64_t rows = std::min(kX, b.end - x0);
+    const auto probability = [&](auto diagonal) HWY_ATTR {
+      return [&](int64_t x, Vector<R> low, Vector<R> high) HWY_ATTR {
+        low = exp2(d, low);
+        high = exp2(d, high);
+        if constexpr (decltype(diagonal)::value) {
+          low = hn::IfThenZeroElse(first_lanes<R>(b.hidden(x0 + x), 0), low);
+          high = hn::IfThenZeroElse(first_lanes<R>(b.hidden(x0 + x), 1), high);
+        }
+        sum0 = hn::Add(sum0, low);
+        sum1 = hn::Add(sum1, high);
+        hn::StoreU(low, d, b.tile + x * kY<R>);
+        hn::StoreU(high, d, b.tile + x * kY<R> + kLanes<R>);
+      };
+    };
+    const R* keys = b.keys + x0 * width;
+    const int64_t full = std::clamp<int64_t>(b.i0 + 1 - x0, 0, rows);
+    product<kWidth>(width, 0, full, keys, b.qt, start, probability(std::false_type()));
+    product<kWidth>(width, full, rows, keys, b.qt, start, probability(std::true_type()));
+    accumulate<kWidth>(width, 0, rows, kY<R>, b.values + x0 * width, b.tile, b.out);
   }
+  hn::StoreU(sum0, d, b.sum);
+  hn::StoreU(sum1, d, b.sum + kLanes<R>);
 }
 
 // What one head's backward pass reads and adds to. Blocks of keys are [T / Y][K, Y], of queries [T
@@ -207,17 +203,17 @@ HWY_NOINLINE void forward_block(int64_t width, int64_t time, int64_t i0, const R
 template <typename R>
 struct HeadBackward {
   int64_t width, time;
-  const R* queries;   // [T, K], rotated, scaled by log2 e / sqrt(K)
-  const R* dout;      // [T, K]
-  const R* lse;       // [T]
-  const R* delta;     // [T], <dout, out>
-  const R* keys;      // [T, K], rotated
-  const R* keys_t;    // blocks of keys
-  const R* values_t;  // blocks of keys
-  R* dkeys_t;         // blocks of keys; d(score) times the scaled query
-  R* dvalues_t;       // blocks of keys
-  R* dqueries_t;      // blocks of queries; d(score) times the key
-  R *p, *ds, *ds_t;   // tiles: [X, Y], [X, Y], [Y, X]
+  const R* queries;      // [T, K], rotated, scaled by log2 e / sqrt(K)
+  const R* dout;         // [T, K]
+  const R* minus_lse;    // [T]
+  const R* minus_delta;  // [T], -<dout, out>
+  const R* keys;         // [T, K], rotated
+  const R* keys_t;       // blocks of keys
+  const R* values_t;     // blocks of keys
+  R* dkeys_t;            // blocks of keys; d(score) times the scaled query
+  R* dvalues_t;          // blocks of keys
+  R* dqueries_t;         // blocks of queries; d(score) times the key
+  R *p, *ds, *ds_t;      // tiles: [X, Y], [X, Y], [Y, X]
 };
 
 // Queries [x0 + begin, x0 + end) against keys [j0, j0 + Y).
@@ -228,14 +224,17 @@ HWY_INLINE void backward_tile(const HeadBackward<R>& h, int64_t j0, int64_t x0, 
   const int64_t width = kWidth ? kWidth : h.width;
   const R* queries = h.queries + x0 * width;
   const R* dout = h.dout + x0 * width;
-  const R* lse = h.lse + x0;
-  const R* delta = h.delta + x0;
-  const auto probability = [&](int64_t x, Vector<R> low, Vector<R> high) HWY_ATTR {
-    const auto l = hn::Set(d, lse[x]);
-    hn::StoreU(exp2(d, hn::Sub(low, l)), d, h.p + x * kY<R>);
-    hn::StoreU(exp2(d, hn::Sub(high, l)), d, h.p + x * kY<R> + kLanes<R>);
+  // Sums of a row x begin at from[x].
+  const auto begin_at = [&](const R* from) HWY_ATTR {
+    return [=](int64_t x, Vector<R>& low, Vector<R>& high)
+               HWY_ATTR { low = high = hn::Set(Tag<R>(), from[x]); };
   };
-  product<kWidth>(width, begin, end, queries, h.keys_t + j0 * width, probability);
+  const auto probability = [&](int64_t x, Vector<R> low, Vector<R> high) HWY_ATTR {
+    hn::StoreU(exp2(d, low), d, h.p + x * kY<R>);
+    hn::StoreU(exp2(d, high), d, h.p + x * kY<R> + kLanes<R>);
+  };
+  product<kWidth>(width, begin, end, queries, h.keys_t + j0 * width, begin_at(h.minus_lse + x0),
+                  probability);
   // Query i sees keys up to i: its first i - j0 + 1 lanes.
   const int64_t diagonal_end = std::min(end, j0 + kY<R> - 1 - x0);
   for (int64_t x = begin; x < diagonal_end; ++x) {
@@ -246,13 +245,12 @@ HWY_INLINE void backward_tile(const HeadBackward<R>& h, int64_t j0, int64_t x0, 
     }
   }
   const auto score_gradient = [&](int64_t x, Vector<R> low, Vector<R> high) HWY_ATTR {
-    const auto l = hn::Set(d, delta[x]);
     const R* p = h.p + x * kY<R>;
-    hn::StoreU(hn::Mul(hn::LoadU(d, p), hn::Sub(low, l)), d, h.ds + x * kY<R>);
-    hn::StoreU(hn::Mul(hn::LoadU(d, p + kLanes<R>), hn::Sub(high, l)), d,
-               h.ds + x * kY<R> + kLanes<R>);
+    hn::StoreU(hn::Mul(hn::LoadU(d, p), low), d, h.ds + x * kY<R>);
+    hn::StoreU(hn::Mul(hn::LoadU(d, p + kLanes<R>), high), d, h.ds + x * kY<R> + kLanes<R>);
   };
-  product<kWidth>(width, begin, end, dout, h.values_t + j0 * width, score_gradient);
+  product<kWidth>(width, begin, end, dout, h.values_t + j0 * width, begin_at(h.minus_delta + x0),
+                  score_gradient);
   accumulate<kWidth>(width, begin, end, kY<R>, dout, h.p, h.dvalues_t + j0 * width);
   accumulate<kWidth>(width, begin, end, kY<R>, queries, h.ds, h.dkeys_t + j0 * width);
 

@@ -1,5 +1,6 @@
 #include "kernels/attention_train.h"
 
+#include <algorithm>
 #include <cmath>
 #include <type_traits>
 
@@ -13,6 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace taper::HWY_NAMESPACE {
 namespace {  // several kernels use the same names
 
+using attention::BlockForward;
 using attention::Head;
 using attention::HeadBackward;
 using attention::kX;
@@ -22,7 +24,7 @@ using attention::Rotation;
 constexpr double kLog2E = 1.44269504088896340736;
 constexpr double kLn2 = 0.69314718055994530942;
 
-// Small head widths have code of their own where it pays.
+// The usual head widths have code of their own where it pays.
 template <typename R>
 constexpr bool kSpecialised = std::same_as<R, float>&& HWY_TARGET <= HWY_AVX2;
 
@@ -44,19 +46,63 @@ class Pieces {
 };
 
 template <typename R>
+HWY_INLINE void negate(int64_t count, const R* from, R* to) {
+  for (int64_t i = 0; i < count; ++i) to[i] = -from[i];
+}
+
+template <typename R>
 HWY_INLINE void fill_zero(R* to, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = 0;
 }
 
-template <typename R>
-HWY_INLINE void forward_rows(int64_t width, int64_t time, int64_t i0, const R* qt, const R* keys,
-                             const R* values, R* tile, R* max, R* sum, R* out) {
-  using attention::forward_block;
+// body(integral_constant K) with code of its own for the usual widths, K = 0 for any other.
+template <typename R, class Body>
+HWY_INLINE void with_width(int64_t width, const Body& body) {
   if constexpr (kSpecialised<R>) {
-    if (width == 4) return forward_block<4>(width, time, i0, qt, keys, values, tile, max, sum, out);
-    if (width == 8) return forward_block<8>(width, time, i0, qt, keys, values, tile, max, sum, out);
+    switch (width) {
+      case 4:
+        return body(std::integral_constant<int, 4>());
+      case 8:
+        return body(std::integral_constant<int, 8>());
+      case 16:
+        return body(std::integral_constant<int, 16>());
+      case 32:
+        return body(std::integral_constant<int, 32>());
+      case 64:
+        return body(std::integral_constant<int, 64>());
+      case 128:
+        return body(std::integral_constant<int, 128>());
+      default:
+        break;
+    }
   }
-  forward_block<0>(width, time, i0, qt, keys, values, tile, max, sum, out);
+  body(std::integral_constant<int, 0>());
+}
+
+// max over rows of |a|^2
+template <typename R>
+HWY_INLINE R max_square(int64_t rows, int64_t width, const R* a, R* squares) {
+  attention::dot_rows(width, rows, a, Head<const R>{a, width}, squares);
+  R max = 0;
+  for (int64_t i = 0; i < rows; ++i) max = squares[i] <= max ? max : squares[i];  // keeps NaN
+  return max;
+}
+
+// lse = shift + log2(sum), and sums and results become inverses and means.
+template <typename R>
+HWY_INLINE void finish_block(const BlockForward<R>& b) {
+  const hn::ScalableTag<R> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t y = 0; y < kY<R>; y += lanes) {
+    const auto sum = hn::LoadU(d, b.sum + y);
+    const auto lse = hn::Add(hn::LoadU(d, b.shift + y), hn::Log2(d, sum));
+    hn::StoreU(lse, d, b.shift + y);
+    const auto inverse = hn::Div(hn::Set(d, R{1}), sum);
+    for (int64_t k = 0; k < b.width; ++k) {
+      R* at = b.out + k * kY<R> + y;
+      hn::StoreU(hn::Mul(hn::LoadU(d, at), inverse), d, at);
+    }
+  }
 }
 
 template <typename T>
@@ -78,13 +124,15 @@ HWY_INLINE void forward_group(const AttentionShape& shape, int64_t group, const 
   R* qt = pieces.take(width * kY<R>);
   R* result = pieces.take(width * kY<R>);
   R* tile = pieces.take(kX * kY<R>);
-  R* max = pieces.take(kY<R>);
+  R* shift = pieces.take(kY<R>);
   R* sum = pieces.take(kY<R>);
+  R* squares = pieces.take(time);
   attention::rotate_rows<false>(rotation, 0, time, R{1}, head(shape.num_heads + kv),
                                 Head<R>{keys, width});
-  attention::copy_rows<R>(width, 0, time, nullptr, head(shape.num_heads + shape.num_kv_heads + kv),
+  attention::copy_rows<R>(width, 0, time, head(shape.num_heads + shape.num_kv_heads + kv),
                           Head<R>{values, width});
   const R scale = static_cast<R>(kLog2E / std::sqrt(static_cast<double>(width)));
+  const R key_square = max_square(time, width, keys, squares);
   for (int64_t h = kv * per_group; h < (kv + 1) * per_group; ++h) {
     for (int64_t i0 = 0; i0 < time; i0 += kY<R>) {
       const int64_t count = std::min(kY<R>, time - i0);
@@ -92,26 +140,26 @@ HWY_INLINE void forward_group(const AttentionShape& shape, int64_t group, const 
                                     Head<R>{rows - i0 * width, width});
       fill_zero(rows + count * width, (kY<R> - count) * width);
       attention::rows_to_blocks(kY<R>, width, kY<R>, rows, qt);
-      forward_rows(width, time, i0, qt, keys, values, tile, max, sum, result);
+      const BlockForward<R> block{width,  i0,    i0 + count, qt,     keys,
+                                  values, shift, sum,        result, tile};
+      with_width<R>(width, [&](auto kWidth) HWY_ATTR {
+        // No score exceeds |q| |k|.
+        const R bound = std::sqrt(key_square * max_square(count, width, rows, squares));
+        if (bound <= attention::kMaxUnshifted) {
+          fill_zero(shift, kY<R>);
+        } else {
+          attention::score_maxima<kWidth.value>(block);
+        }
+        attention::forward_block<kWidth.value>(block);
+      });
+      finish_block(block);
       attention::blocks_to_rows(kY<R>, width, kY<R>, result, rows);
-      for (int64_t i = 0; i < count; ++i) {
-        lse[(b * shape.num_heads + h) * time + i0 + i] = max[i] + std::log2(sum[i]);
-        sum[i] = 1 / sum[i];
-      }
+      std::copy_n(shift, count, lse + (b * shape.num_heads + h) * time + i0);
       T* to = out + ((b * time + i0) * shape.num_heads + h) * width;
-      attention::copy_rows<R>(width, 0, count, sum, Head<const R>{rows, width},
+      attention::copy_rows<R>(width, 0, count, Head<const R>{rows, width},
                               Head<T>{to, shape.num_heads * width});
     }
   }
-}
-
-template <typename R>
-HWY_INLINE void backward_one(const HeadBackward<R>& head) {
-  if constexpr (kSpecialised<R>) {
-    if (head.width == 4) return attention::backward_head<4>(head);
-    if (head.width == 8) return attention::backward_head<8>(head);
-  }
-  attention::backward_head<0>(head);
 }
 
 template <typename T>
@@ -143,7 +191,8 @@ HWY_INLINE void backward_group(const AttentionShape& shape, int64_t group, const
   R* queries = pieces.take(size);
   R* dout_packed = pieces.take(size);
   R* dqueries_t = pieces.take(size);
-  R* delta = pieces.take(time);
+  R* minus_lse = pieces.take(time);
+  R* minus_delta = pieces.take(time);
   HeadBackward<R> work{};
   work.p = pieces.take(kX * kY<R>);
   work.ds = pieces.take(kX * kY<R>);
@@ -152,7 +201,7 @@ HWY_INLINE void backward_group(const AttentionShape& shape, int64_t group, const
   const int64_t padded = padded_time(time);
   const auto to_rows = [&](R* rows) HWY_ATTR { return Head<R>{rows, width}; };
   for (R* rows : {keys, queries}) fill_zero(rows + time * width, (padded - time) * width);
-  attention::copy_rows<R>(width, 0, time, nullptr, head(qkv, value_head), to_rows(keys));
+  attention::copy_rows<R>(width, 0, time, head(qkv, value_head), to_rows(keys));
   attention::rows_to_blocks(padded, width, kY<R>, keys, values_t);
   attention::rotate_rows<false>(rotation, 0, time, R{1}, head(qkv, key_head), to_rows(keys));
   attention::rows_to_blocks(padded, width, kY<R>, keys, keys_t);
@@ -162,22 +211,25 @@ HWY_INLINE void backward_group(const AttentionShape& shape, int64_t group, const
   for (int64_t h = kv * per_group; h < (kv + 1) * per_group; ++h) {
     attention::rotate_rows<false>(rotation, 0, time, static_cast<R>(kLog2E / root), head(qkv, h),
                                   to_rows(queries));
-    attention::copy_rows<R>(width, 0, time, nullptr, out_head(dout, h), to_rows(dout_packed));
-    attention::dot_rows(width, time, dout_packed, out_head(out, h), delta);
+    attention::copy_rows<R>(width, 0, time, out_head(dout, h), to_rows(dout_packed));
+    attention::dot_rows(width, time, dout_packed, out_head(out, h), minus_delta);
+    negate(time, minus_delta, minus_delta);
+    negate(time, lse + (b * shape.num_heads + h) * time, minus_lse);
     fill_zero(dqueries_t, size);
     work.width = width;
     work.time = time;
     work.queries = queries;
     work.dout = dout_packed;
-    work.lse = lse + (b * shape.num_heads + h) * time;
-    work.delta = delta;
+    work.minus_lse = minus_lse;
+    work.minus_delta = minus_delta;
     work.keys = keys;
     work.keys_t = keys_t;
     work.values_t = values_t;
     work.dkeys_t = dkeys_t;
     work.dvalues_t = dvalues_t;
     work.dqueries_t = dqueries_t;
-    backward_one(work);
+    with_width<R>(width,
+                  [&](auto kWidth) HWY_ATTR { attention::backward_head<kWidth.value>(work); });
     attention::blocks_to_rows(padded, width, kX, dqueries_t, queries);
     attention::rotate_rows<true>(rotation, 0, time, static_cast<R>(1 / root),
                                  Head<const R>{queries, width}, head(dqkv, h));
@@ -186,8 +238,7 @@ HWY_INLINE void backward_group(const AttentionShape& shape, int64_t group, const
   attention::rotate_rows<true>(rotation, 0, time, static_cast<R>(kLn2),
                                Head<const R>{queries, width}, head(dqkv, key_head));
   attention::blocks_to_rows(padded, width, kY<R>, dvalues_t, queries);
-  attention::copy_rows<R>(width, 0, time, nullptr, Head<const R>{queries, width},
-                          head(dqkv, value_head));
+  attention::copy_rows<R>(width, 0, time, Head<const R>{queries, width}, head(dqkv, value_head));
 }
 
 // Dispatch needs plain functions: one set a storage type.
@@ -228,13 +279,13 @@ constexpr int64_t kTileRows = 64, kTileColumns = 32, kLine = 16;
 int64_t attention_forward_scratch(const AttentionShape& shape) {
   const int64_t packed = 2 * (shape.time * shape.head_width + kLine);
   const int64_t block = 3 * kTileColumns * shape.head_width + 2 * kTileColumns;
-  return packed + block + kTileRows * kTileColumns + 6 * kLine;
+  return packed + block + kTileRows * kTileColumns + shape.time + kTileColumns + 8 * kLine;
 }
 
 int64_t attention_backward_scratch(const AttentionShape& shape) {
   const int64_t padded = (shape.time + kTileRows - 1) / kTileRows * kTileRows;
   const int64_t packed = 8 * (padded * shape.head_width + kLine);
-  return packed + padded + 3 * kTileRows * kTileColumns + 6 * kLine;
+  return packed + 2 * padded + 3 * kTileRows * kTileColumns + 6 * kLine;
 }
 
 #define TAPER_ATTENTION_DISPATCH(Name, T)                                                       \

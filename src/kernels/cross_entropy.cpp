@@ -45,12 +45,13 @@ template <bool kKeep, typename R>
 HWY_INLINE R exponentials(int64_t count, R max, R* z) {
   const hn::ScalableTag<R> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto m = hn::Set(d, max);
+  const auto m = hn::Set(d, max), log2e = hn::Set(d, static_cast<R>(1.44269504088896340736));
+  const auto exponential = [&](auto x) HWY_ATTR { return exp2(d, hn::Mul(hn::Sub(x, m), log2e)); };
   auto s0 = hn::Zero(d), s1 = hn::Zero(d);
   int64_t i = 0;
   for (; i + 2 * lanes <= count; i += 2 * lanes) {
-    const auto e0 = exp(d, hn::Sub(load(d, z + i), m));
-    const auto e1 = exp(d, hn::Sub(load(d, z + i + lanes), m));
+    const auto e0 = exponential(load(d, z + i));
+    const auto e1 = exponential(load(d, z + i + lanes));
     if constexpr (kKeep) {
       store(d, e0, z + i);
       store(d, e1, z + i + lanes);
@@ -61,7 +62,7 @@ HWY_INLINE R exponentials(int64_t count, R max, R* z) {
   R sum = sum_lanes(d, hn::Add(s0, s1));
   for_each_vector(d, count - i, [&](int64_t j, auto part) HWY_ATTR {
     R rest[hn::MaxLanes(d)];
-    const auto e = exp(d, hn::Sub(load(d, z + i + j, part), m));
+    const auto e = exponential(load(d, z + i + j, part));
     store(d, e, rest);
     if constexpr (kKeep) store(d, e, z + i + j, part);
     const int64_t left = count - i - j;

@@ -12,9 +12,11 @@ namespace {  // several kernels use the same names
 int64_t Chains(int64_t rounds, float* sink) {
   const hn::ScalableTag<float> d;
   const auto a = hn::Set(d, 0.999f), b = hn::Set(d, 0.001f);
-  // Twelve chains: latency times the units of any CPU here, within 16 registers.
-  auto x0 = hn::Set(d, *sink), x1 = x0, x2 = x0, x3 = x0, x4 = x0, x5 = x0;
-  auto x6 = x0, x7 = x0, x8 = x0, x9 = x0, x10 = x0, x11 = x0;
+  // Twelve chains: latency times the units of any CPU here, within 16 registers. Each starts at
+  // another value, or the compiler sees that they are equal and computes one.
+  const auto start = [&](float offset) HWY_ATTR { return hn::Set(d, *sink + offset); };
+  auto x0 = start(0), x1 = start(1), x2 = start(2), x3 = start(3), x4 = start(4), x5 = start(5);
+  auto x6 = start(6), x7 = start(7), x8 = start(8), x9 = start(9), x10 = start(10), x11 = start(11);
   for (int64_t i = 0; i < rounds; ++i) {
     x0 = hn::MulAdd(x0, a, b);
     x1 = hn::MulAdd(x1, a, b);

@@ -150,15 +150,35 @@ HWY_INLINE hn::Vec<D> scale_by_power(D d, hn::Vec<D> p, hn::Vec<D> shifted) {
   return hn::BitCast(d, hn::Add(hn::BitCast(di, p), exponent));
 }
 
-// 2^x for x <= 126, relative error 1.5e-7; below -126 it stays at 2^-126. NaN stays NaN.
+#if HWY_TARGET <= HWY_AVX3
+// p * 2^n in one instruction.
+HWY_INLINE hn::Vec512<float> scalef(hn::Vec512<float> p, hn::Vec512<float> n) {
+  return hn::Vec512<float>{_mm512_scalef_ps(p.raw, n.raw)};
+}
+HWY_INLINE hn::Vec256<float> scalef(hn::Vec256<float> p, hn::Vec256<float> n) {
+  return hn::Vec256<float>{_mm256_scalef_ps(p.raw, n.raw)};
+}
+template <size_t kLanes>
+HWY_INLINE hn::Vec128<float, kLanes> scalef(hn::Vec128<float, kLanes> p,
+                                            hn::Vec128<float, kLanes> n) {
+  return hn::Vec128<float, kLanes>{_mm_scalef_ps(p.raw, n.raw)};
+}
+#endif
+
+// 2^x for x <= 126, relative error 1.5e-7; below -126 between 0 and 2^-126. NaN stays NaN.
 template <class D>
 requires std::same_as < Scalar<D>,
 float > HWY_INLINE hn::Vec<D> exp2(D d, hn::Vec<D> x) {
+#if HWY_TARGET <= HWY_AVX3
+  const auto n = hn::Round(x);
+  return scalef(exp2_fraction(d, hn::Sub(x, n)), n);
+#else
   x = at_least(d, x, -126.0f);
   const auto shift = hn::Set(d, kRoundingShift);
   const auto shifted = hn::Add(x, shift);
   const auto f = hn::Sub(x, hn::Sub(shifted, shift));
   return scale_by_power(d, exp2_fraction(d, f), shifted);
+#endif
 }
 
 template <class D>

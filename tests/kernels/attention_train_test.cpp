@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -62,14 +63,15 @@ struct Problem {
         for (int64_t t = 0; t < shape.time; ++t) {
           const Values q = head(b, t, h, true);
           Values p;
-          double sum = 0;
+          double sum = 0, max = 0;
           for (int64_t s = 0; s <= t; ++s) {
             const Values k = head(b, s, key, true);
             double dot = 0;
             for (int64_t i = 0; i < width; ++i) dot += q[at(i)] * k[at(i)];
-            p.push_back(std::exp(dot / std::sqrt(static_cast<double>(width))));
-            sum += p.back();
+            p.push_back(dot / std::sqrt(static_cast<double>(width)));
+            max = std::max(max, p.back());
           }
+          for (double& x : p) sum += x = std::exp(x - max);
           double* to = out.data() + ((b * shape.time + t) * shape.num_heads + h) * width;
           for (int64_t s = 0; s <= t; ++s) {
             const Values v = head(b, s, value, false);
@@ -188,6 +190,20 @@ TEST(AttentionTrain, LaterTokens_DoNotReachEarlierOnes) {
       const Values a = run<float>(p).out, b = run<float>(other).out;
       for (int64_t i = 0; i < changed * 16; ++i) ASSERT_EQ(a[at(i)], b[at(i)]) << changed;
       EXPECT_NE(a[at(changed * 16)], b[at(changed * 16)]);
+    });
+  }
+}
+
+// Scores whose powers of two would overflow, were they not taken relative to the largest.
+TEST(AttentionTrain, LargeScores_MatchTheFormula) {
+  for (const int64_t width : {4, 8, 10, 16, 32, 64}) {
+    const Problem p(1, 70, 2, 1, width, 31, 18.0);
+    SCOPED_TRACE(testing::Message() << "width " << width);
+    const Values expected = p.reference(), gradient = run<double>(p).dqkv;
+    test::for_each_target([&] {
+      expect_near(run<double>(p).out, expected, 1e-10);
+      expect_near(run<float>(p).out, expected, 2e-2);
+      expect_near(run<double>(p).dqkv, gradient, 1e-9);
     });
   }
 }

@@ -23,12 +23,14 @@ namespace {
 
 // Rows whose gradients of norm parameters are added up together; the parts are then added in order.
 constexpr int64_t kNormRows = 256;
-// Logits of a chunk of rows; see the profile before changing it.
+// Logits of a chunk of rows. Rows at least half the width: each chunk reads the head's weight twice
+// and its gradient once, and writes that.
 constexpr int64_t kChunkElements = int64_t{1} << 20;
 constexpr int64_t kMinChunkRows = 128;
 
-int64_t chunk_rows(int64_t rows, int64_t vocab) {
-  return std::clamp<int64_t>(rows, 1, std::max(kMinChunkRows, kChunkElements / vocab));
+int64_t chunk_rows(int64_t rows, const ModelConfig& c) {
+  const int64_t chunk = std::max({kMinChunkRows, c.width / 2, kChunkElements / c.vocab_size});
+  return std::clamp<int64_t>(rows, 1, chunk);
 }
 
 // What a pass over one shape of batch keeps and works in.
@@ -79,7 +81,7 @@ struct Buffers {
     attention_scratch = layout.take<float>(threads * attention_scratch_size);
     const auto after_attention = layout.position();
     layout.rewind(overlay);
-    const int64_t chunk = chunk_rows(rows, c.vocab_size);
+    const int64_t chunk = chunk_rows(rows, c);
     logits = layout.take<float>(chunk * c.vocab_size);
     if constexpr (std::is_same_v<T, float>) {
       dlogits = logits;
@@ -445,7 +447,7 @@ class PassOf : public Pass {
     const T* effective = weight_of(weight, vocab, width, &norm);
     const bool unscaled = mode(norm) == Mode::kVirtual;
     float* dweight = unscaled ? b.dweight : weight.gradient;
-    const int64_t chunk = chunk_rows(rows_, vocab);
+    const int64_t chunk = chunk_rows(rows_, config_);
     for (int64_t begin = 0; begin < rows_; begin += chunk) {
       const int64_t count = std::min(chunk, rows_ - begin);
       const LinearShape shape{count, width, vocab};
