@@ -176,6 +176,15 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   return *this;
 }
 
+void MappedFile::will_need(size_t begin, size_t end) const {
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  begin = begin / page * page;
+  end = std::min(end, size_);
+  // Only a hint: what it cannot do, reading does.
+  if (begin < end)
+    ::posix_madvise(const_cast<std::byte*>(data_) + begin, end - begin, POSIX_MADV_WILLNEED);
+}
+
 AtomicFile::AtomicFile(const fs::path& target) : target_(resolve_link(target)) {
   std::error_code ignored;
   const fs::file_status status = fs::status(target_, ignored);

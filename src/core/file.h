@@ -28,6 +28,9 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
+  // Lets the system read bytes [begin, end) from the disk in the background; a range beyond the
+  // file is cut.
+  void will_need(size_t begin, size_t end) const;
   const std::filesystem::path& path() const { return path_; }
 
  private:

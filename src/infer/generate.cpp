@@ -8,15 +8,12 @@
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "core/log.h"
+#include "core/timing.h"
 #include "infer/stop_filter.h"
 #include "text/utf8_stream.h"
 
 namespace taper {
 namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 // Whether `id` ends a text. Models trained on texts that each begin with BOS, as llama2.c's, say so
 // with the next BOS.

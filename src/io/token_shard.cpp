@@ -125,6 +125,12 @@ void TokenShard::copy(int64_t begin, std::span<int64_t> out) const {
   width_ == 2 ? copy_ids<uint16_t>(file_, begin, out) : copy_ids<uint32_t>(file_, begin, out);
 }
 
+void TokenShard::will_need(int64_t begin, int64_t count) const {
+  TAPER_CHECK(begin >= 0 && begin <= count_ && count >= 0 && count <= count_ - begin);
+  file_.will_need(sizeof(Header) + static_cast<size_t>(begin * width_),
+                  sizeof(Header) + static_cast<size_t>((begin + count) * width_));
+}
+
 TokenShardWriter::TokenShardWriter(const std::filesystem::path& path, int64_t vocab_size,
                                    uint64_t fingerprint)
     : file_(path),

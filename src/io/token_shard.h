@@ -27,6 +27,8 @@ class TokenShard {
   // Copies ids [begin, begin + out.size()) to out; the range must lie inside the shard.
   void copy(int64_t begin, std::span<int32_t> out) const;
   void copy(int64_t begin, std::span<int64_t> out) const;
+  // Ids [begin, begin + count) are read from the disk in the background.
+  void will_need(int64_t begin, int64_t count) const;
 
  private:
   MappedFile file_;

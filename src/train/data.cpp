@@ -69,20 +69,26 @@ WindowSampler::WindowSampler(const TokenShard& shard, int64_t window, uint64_t s
   TAPER_CHECK(start == WindowStart::kAnywhere || !documents_.empty());
 }
 
+int64_t WindowSampler::place(int64_t index, int64_t rows, int64_t row) const {
+  // Each row draws from a stream of its own, so that the number of words drawn does not matter.
+  Random random(seed_, kDataStream + (static_cast<uint64_t>(index * rows + row) << 32));
+  const bool document =
+      start_ == WindowStart::kDocument || (start_ == WindowStart::kMixed && row % 2 == 0);
+  const int64_t places =
+      document ? static_cast<int64_t>(documents_.size()) : shard_.size() - window_;
+  const auto drawn = static_cast<int64_t>(random.below(static_cast<uint64_t>(places)));
+  return document ? documents_[static_cast<size_t>(drawn)] : drawn;
+}
+
 Batch WindowSampler::random(int64_t index, int64_t rows) const {
   Batch batch = empty_batch(rows, window_);
-  for (int64_t row = 0; row < rows; ++row) {
-    // Each row draws from a stream of its own, so that the number of words drawn does not matter.
-    Random random(seed_, kDataStream + (static_cast<uint64_t>(index * rows + row) << 32));
-    const bool document =
-        start_ == WindowStart::kDocument || (start_ == WindowStart::kMixed && row % 2 == 0);
-    const int64_t places =
-        document ? static_cast<int64_t>(documents_.size()) : shard_.size() - window_;
-    const auto drawn = static_cast<int64_t>(random.below(static_cast<uint64_t>(places)));
-    const int64_t begin = document ? documents_[static_cast<size_t>(drawn)] : drawn;
-    fill_row(shard_, begin, row, window_, batch);
-  }
+  for (int64_t row = 0; row < rows; ++row)
+    fill_row(shard_, place(index, rows, row), row, window_, batch);
   return batch;
+}
+
+void WindowSampler::prefetch(int64_t index, int64_t rows) const {
+  for (int64_t row = 0; row < rows; ++row) shard_.will_need(place(index, rows, row), window_ + 1);
 }
 
 FixedWindows::FixedWindows(const TokenShard& shard, int64_t window, int64_t count)

@@ -42,8 +42,12 @@ class WindowSampler {
                 WindowStart start = WindowStart::kAnywhere, std::vector<int64_t> documents = {});
   // Rows [0, rows) of micro-batch `index`.
   Batch random(int64_t index, int64_t rows) const;
+  // Has the same rows read from the disk in the background, so that random() does not wait for it.
+  void prefetch(int64_t index, int64_t rows) const;
 
  private:
+  int64_t place(int64_t index, int64_t rows, int64_t row) const;
+
   const TokenShard& shard_;
   int64_t window_;
   uint64_t seed_;

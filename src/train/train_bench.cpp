@@ -17,6 +17,7 @@
 #include "core/log.h"
 #include "core/nearest.h"
 #include "core/random.h"
+#include "core/timing.h"
 #include "kernels/fma_peak.h"
 #include "text/tokenizer.h"
 #include "train/config.h"
@@ -29,18 +30,7 @@ namespace taper {
 
 namespace {
 
-using Activations = FusedTransformer::Activations;
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 struct Shape {
   std::string name;

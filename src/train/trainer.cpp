@@ -12,6 +12,7 @@
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/system_memory.h"
+#include "core/timing.h"
 #include "taper/calibration.h"
 #include "train/fused/products.h"
 
@@ -20,10 +21,6 @@ namespace taper {
 namespace {
 
 constexpr double kSmoothing = 0.02;
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 }  // namespace
 
@@ -98,7 +95,7 @@ void Trainer::open_model(const ModelConfig& config, const std::vector<std::strin
                                     config_.taper.scope, site.name, config_.init.from),
                         "set taper.scope = \"none\" to train the norm-free model on");
   require_memory(config);
-  if (activations() == FusedTransformer::Activations::kBF16 && !Products::has_fast_bf16())
+  if (activations() == Activations::kBF16 && !Products::has_fast_bf16())
     log_warning(
         "train.dtype is \"bf16\", but this CPU has no bf16 instructions: fp32 is faster here");
   model_ = std::make_unique<Transformer>(config, scope, folded);
@@ -118,9 +115,8 @@ void Trainer::open_model(const ModelConfig& config, const std::vector<std::strin
   taper_.source["valid_data"] = config_.data.valid;  // what `taper fold` verifies on
 }
 
-FusedTransformer::Activations Trainer::activations() const {
-  return config_.train.dtype == "bf16" ? FusedTransformer::Activations::kBF16
-                                       : FusedTransformer::Activations::kFloat;
+Activations Trainer::activations() const {
+  return config_.train.dtype == "bf16" ? Activations::kBF16 : Activations::kFloat;
 }
 
 // Parameters, gradients and two moments in float; the pass; what the libraries take.
@@ -244,7 +240,9 @@ Trainer::StepResult Trainer::train_step() {
 
   StepResult step{};
   for (int64_t micro = 0; micro < config_.train.accumulate; ++micro) {
-    const Batch batch = sampler_->random(k * config_.train.accumulate + micro, config_.train.batch);
+    const int64_t index = k * config_.train.accumulate + micro;
+    const Batch batch = sampler_->random(index, config_.train.batch);
+    sampler_->prefetch(index + 1, config_.train.batch);  // read from the disk during this pass
     const PassSums sums = pass(batch, options, calibrating);
     step.loss += sums.loss / num_tokens;
     step.anchor_loss += options.anchor_weight * sums.anchor;

@@ -59,7 +59,7 @@ class Trainer {
   void calibrate(double final_scale);
   void begin_taper();
   void skip_step(StepResult& result);
-  FusedTransformer::Activations activations() const;
+  Activations activations() const;
   PassSums pass(const Batch& batch, const PassOptions& options, bool calibrate = false);
   double validate(double gate);
   void validate_and_log();

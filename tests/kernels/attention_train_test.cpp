@@ -13,13 +13,12 @@
 namespace taper {
 namespace {
 
+using test::at;
 using test::expect_near;
 using test::random_values;
 using test::stored;
 using test::Values;
 using test::widened;
-
-size_t at(int64_t i) { return static_cast<size_t>(i); }
 
 // Inputs, and the specification in double.
 struct Problem {

@@ -14,6 +14,7 @@
 namespace taper {
 namespace {
 
+using test::at;
 using test::central_differences;
 using test::expect_near;
 using test::kRounding;
@@ -21,8 +22,6 @@ using test::random_values;
 using test::stored;
 using test::Values;
 using test::widened;
-
-size_t at(int64_t i) { return static_cast<size_t>(i); }
 
 Values swiglu_reference(int64_t rows, int64_t width, const Values& x) {
   Values y;

@@ -10,13 +10,12 @@
 namespace taper {
 namespace {
 
+using test::at;
 using test::expect_near;
 using test::random_values;
 using test::stored;
 using test::Values;
 using test::widened;
-
-size_t at(int64_t i) { return static_cast<size_t>(i); }
 
 TEST(ScaledWeight, AnyWidth_MatchesTheFormula) {
   for (const int64_t in : {1, 3, 16, 229}) {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <type_traits>
 #include <vector>
 
@@ -13,6 +15,8 @@
 namespace taper::test {
 
 using Values = std::vector<double>;
+
+inline size_t at(int64_t i) { return static_cast<size_t>(i); }
 
 // Values that bf16 holds exactly, so that every storage type sees the same inputs.
 inline Values random_values(int64_t count, uint64_t seed, double spread = 1.0, double mean = 0.0) {

@@ -13,6 +13,7 @@
 namespace taper {
 namespace {
 
+using test::at;
 using test::central_differences;
 using test::expect_near;
 using test::kRounding;
@@ -22,8 +23,6 @@ using test::Values;
 using test::widened;
 
 constexpr int64_t kWidths[] = {1, 3, 8, 64, 229};
-
-size_t at(int64_t i) { return static_cast<size_t>(i); }
 
 struct Problem {
   int64_t rows, width;

@@ -54,6 +54,17 @@ TEST(Data, RandomWindows_DependOnSeedAndIndexAlone) {
   EXPECT_FALSE(torch::equal(one.random(9, 8).inputs, other.random(9, 8).inputs));
 }
 
+// A prefetch is a hint and changes no window, wherever it lies.
+TEST(Data, Prefetch_LeavesTheWindowsAsTheyAre) {
+  TempDir folder;
+  const TokenShard shard = numbered_shard(folder);
+  const WindowSampler sampler(shard, 59, 3);  // the only window reaches the end of the file
+  const Batch before = sampler.random(7, 4);
+  sampler.prefetch(7, 4);
+  EXPECT_TRUE(torch::equal(sampler.random(7, 4).targets, before.targets));
+  EXPECT_THROW(shard.will_need(50, 11), std::logic_error);
+}
+
 TEST(Data, MixedStarts_TakeDocumentsForEvenRows) {
   TempDir folder;
   const TokenShard shard = numbered_shard(folder);

@@ -16,7 +16,6 @@ namespace {
 using test::random_ids;
 using test::tapered_model;
 using test::tiny_config;
-using Activations = FusedTransformer::Activations;
 
 struct Case {
   TaperScope scope;

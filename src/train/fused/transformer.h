@@ -89,8 +89,6 @@ enum class Activations { kFloat, kBF16 };
 
 class FusedTransformer {
  public:
-  using Activations = taper::Activations;
-
   FusedTransformer(const ModelConfig& config, Activations activations);
   ~FusedTransformer();
 
