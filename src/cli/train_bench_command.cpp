@@ -33,14 +33,14 @@ Json to_json(const TrainBenchResult& result) {
                  {"max", row.max},
                  {"flop_share", row.flop_share},
                  {"peak_memory_mb", row.peak_memory_mb},
-                 {"ratio_to_first", row.tokens_per_s / result.rows.front().tokens_per_s}};
+                 {"ratio_to_first", speed_ratio(row, result.rows.front())}};
     rows.push_back(json);
     for (const TrainBenchRow& peer : result.rows) {
       if (ours(peer)) continue;
       json["peer"] = peer.variant;
       json["peer_tokens_per_s"] = peer.tokens_per_s;
       json["peer_peak_memory_mb"] = peer.peak_memory_mb;
-      json["ratio"] = row.tokens_per_s / peer.tokens_per_s;
+      json["ratio"] = speed_ratio(row, peer);
       rows.push_back(json);
     }
   }
@@ -60,12 +60,11 @@ std::string table(const TrainBenchResult& result) {
       result.shape, result.dtype, result.threads, result.check_loss_error,
       result.check_gradient_error, result.limit_flops / 1e9, result.flops_per_token / 1e6,
       "variant", "tokens/s", "min", "max", "of limit", "memory MB", "taper is");
-  const double first = result.rows.front().tokens_per_s;
+  const TrainBenchRow& first = result.rows.front();
   for (const TrainBenchRow& row : result.rows)
-    text +=
-        fmt::format("{:<16}{:>12.0f}{:>12.0f}{:>12.0f}{:>8.1f} %{:>12.0f}{:>9.3f}x\n",
-                    row.ours ? "taper " + row.variant : row.variant, row.tokens_per_s, row.min,
-                    row.max, 100 * row.flop_share, row.peak_memory_mb, first / row.tokens_per_s);
+    text += fmt::format("{:<16}{:>12.0f}{:>12.0f}{:>12.0f}{:>8.1f} %{:>12.0f}{:>9.3f}x\n",
+                        row.ours ? "taper " + row.variant : row.variant, row.tokens_per_s, row.min,
+                        row.max, 100 * row.flop_share, row.peak_memory_mb, speed_ratio(first, row));
   return text;
 }
 
@@ -85,6 +84,15 @@ std::string profile_table(const TrainBenchResult& result) {
     text += fmt::format("{:<24}{:>22.1f} %\n", "clipping and AdamW",
                         100 * result.optimizer_seconds[i] / total);
     text += fmt::format("{:<24}{:>22.1f} %\n", "not measured", 100 * rest / total);
+    // A thread's time is what all threads together have for that many more tokens.
+    const auto attention = static_cast<size_t>(PassOp::kAttention);
+    const double seconds = (profile.forward[attention] + profile.backward[attention]) / total /
+                           result.rows[i].tokens_per_s;
+    text += fmt::format(
+        "attention: its multiply-adds alone would take {:.0f} % of its time, its "
+        "exponentials {:.0f} %\n",
+        100 * result.attention_flops_per_token / result.fma_limit / seconds,
+        100 * result.attention_exps_per_token / result.exp_limit / seconds);
   }
   return text;
 }

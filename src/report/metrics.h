@@ -1,7 +1,9 @@
 // metrics.jsonl of a training run: one JSON object a line, its "kind" naming what the row holds.
 //
-//   train        one optimizer step        valid   the held-out loss at the current gate and at g =
-//   0 calibration  c of every tapered norm   end     the run's last figures
+//   train        one optimizer step
+//   valid        the held-out loss, at the current gate and at g = 0
+//   calibration  c of every tapered norm
+//   end          the run's last figures
 //
 // A row that steps back (a run resumed from an earlier checkpoint) replaces the rows after it. Rows
 // of an unknown kind are skipped. A torn last line, the mark of a killed process, is dropped; any

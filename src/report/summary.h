@@ -1,11 +1,13 @@
 // The demo's figures: a baseline, its tapered twin at g = 0, and that twin folded.
 //
 // They are gathered from a folder of results, the --json output of the commands that measured them:
+//
 //   eval-baseline.json, eval-tapered.json, eval-folded.json   taper eval: loss
-//   fold.json       taper fold: max_abs_logit_diff
-//   info.json       taper info of the baseline: parameters
-//   bench.json      taper bench decode: rows with variant (baseline, explicit, folded),
-//   tokens_per_s generate.json   taper generate of the folded model: prompt, text
+//   fold.json      taper fold: max_abs_logit_diff
+//   info.json      taper info of the baseline: parameters
+//   bench.json     taper bench decode: rows with variant (baseline, explicit, folded), tokens_per_s
+//   generate.json  taper generate of the folded model: prompt, text
+//
 #pragma once
 
 #include <cstdint>

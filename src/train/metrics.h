@@ -1,9 +1,12 @@
 // metrics.jsonl: one JSON object a line, appended as training goes. Rows have a "kind":
+//
 //   train        step, loss, anchor_loss, gate, lr, grad_norm, logit_norm, final_scale,
-//   tokens_per_s, tokens valid        step, loss (at the current gate), gate, loss_g0 (from the
-//   taper start on) calibration  step, norms: [{name, c}], s_tgt skipped      step, parameter (the
-//   first with a non-finite gradient) end          step, train_loss, valid_loss, tokens_per_s,
-//   seconds
+//                tokens_per_s, tokens, seconds
+//   valid        step, loss (at the current gate), gate, loss_g0 (from the taper start on)
+//   calibration  step, norms: [{name, c}], s_tgt
+//   skipped      step, parameter (the first with a non-finite gradient)
+//   end          step, train_loss, valid_loss, tokens_per_s, seconds
+//
 // `step` counts optimizer steps done. Losses are nats a token.
 #pragma once
 

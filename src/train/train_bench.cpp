@@ -18,7 +18,7 @@
 #include "core/nearest.h"
 #include "core/random.h"
 #include "core/timing.h"
-#include "kernels/fma_peak.h"
+#include "kernels/peak.h"
 #include "text/tokenizer.h"
 #include "train/config.h"
 #include "train/fused/products.h"
@@ -79,17 +79,22 @@ Shape find_shape(const std::string& text) {
   return shape;
 }
 
+// Pairs of a query and a key that it sees, over all layers and heads: half of the window each.
+double attention_pairs_per_token(const Shape& shape) {
+  return 0.5 * static_cast<double>(shape.model.num_layers * shape.model.num_heads * shape.window);
+}
+
 double flops_per_token(const Shape& shape) {
   const ModelConfig& m = shape.model;
   const auto layer = static_cast<double>(m.width * (2 * m.q_width() + 2 * m.kv_width()) +
                                          3 * m.width * m.ffn_width);
   const auto layers = static_cast<double>(m.num_layers);
   const double weights = layers * layer + static_cast<double>(m.vocab_size * m.width);
-  return 6 * weights + 6 * layers * static_cast<double>(m.q_width() * shape.window);
+  return 6 * weights + 12 * attention_pairs_per_token(shape) * static_cast<double>(m.head_width);
 }
 
 // Operations per second of all threads together.
-double fma_limit() {
+double limit(int64_t (*run_rounds)(int64_t, float*), int64_t rounds) {
   double best = 0;
   for (int repeat = 0; repeat < 3; ++repeat) {
     int64_t operations = 0;
@@ -98,7 +103,7 @@ double fma_limit() {
     at::parallel_for(0, at::get_num_threads(), 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         float sink = static_cast<float>(i);
-        parts[static_cast<size_t>(i)] = run_fma_chains(int64_t{1} << 25, &sink);
+        parts[static_cast<size_t>(i)] = run_rounds(rounds, &sink);
       }
     });
     for (const int64_t part : parts) operations += part;
@@ -272,6 +277,13 @@ std::vector<std::string> peer_command(const TrainBenchOptions& options, const Sh
 
 }  // namespace
 
+double speed_ratio(const TrainBenchRow& row, const TrainBenchRow& other) {
+  std::vector<double> ratios;
+  for (size_t round = 0; round < row.speeds.size(); ++round)
+    ratios.push_back(row.speeds[round] / other.speeds[round]);
+  return median(ratios);
+}
+
 std::vector<std::string> train_bench_shapes() {
   std::vector<std::string> names;
   for (const Shape& shape : named_shapes()) names.push_back(shape.name);
@@ -294,6 +306,10 @@ TrainBenchResult bench_train(const TrainBenchOptions& options) {
   result.dtype = options.dtype;
   result.threads = at::get_num_threads();
   result.flops_per_token = flops_per_token(shape);
+  // Products forward and backward: scores and values; scores again and the four gradients.
+  const double pairs = attention_pairs_per_token(shape);
+  result.attention_flops_per_token = 14 * pairs * static_cast<double>(shape.model.head_width);
+  result.attention_exps_per_token = 2 * pairs;
 
   Subject subject(shape, activations);
   for (const BenchNorm state : states) {
@@ -327,8 +343,13 @@ TrainBenchResult bench_train(const TrainBenchOptions& options) {
   std::vector<double> peer_memory(peers.size());
   for (int round = 0; round < options.rounds; ++round) {
     if (interrupted()) throw Interrupted("interrupted", "");
-    result.limit_flops = std::max(result.limit_flops,
-                                  activations == Activations::kBF16 ? bf16_limit() : fma_limit());
+    result.limit_flops = std::max(
+        result.limit_flops,
+        activations == Activations::kBF16 ? bf16_limit() : limit(run_fma_chains, int64_t{1} << 25));
+    if (options.profile) {
+      result.fma_limit = std::max(result.fma_limit, limit(run_fma_chains, int64_t{1} << 22));
+      result.exp_limit = std::max(result.exp_limit, limit(run_exponentials, int64_t{1} << 22));
+    }
     for (size_t turn = 0; turn < states.size(); ++turn) {
       // Another one begins each round, so that none keeps one place among the turns.
       const size_t i = (turn + static_cast<size_t>(round)) % states.size();
@@ -359,6 +380,7 @@ TrainBenchResult bench_train(const TrainBenchOptions& options) {
     TrainBenchRow row;
     row.variant = ours ? options.norms[i] : options.against[i - states.size()];
     row.ours = ours;
+    row.speeds = speeds[i];
     row.tokens_per_s = median(speeds[i]);
     row.min = *std::min_element(speeds[i].begin(), speeds[i].end());
     row.max = *std::max_element(speeds[i].begin(), speeds[i].end());

@@ -35,6 +35,7 @@ struct TrainBenchOptions {
 struct TrainBenchRow {
   std::string variant;  // taper's norm state, or the peer
   bool ours = true;
+  std::vector<double> speeds;                 // tokens per second, a round each
   double tokens_per_s = 0, min = 0, max = 0;  // median and range over the rounds
   double flop_share = 0;
   double peak_memory_mb = 0;
@@ -46,9 +47,16 @@ struct TrainBenchResult {
   double flops_per_token = 0, limit_flops = 0;            // per second
   double check_loss_error = 0, check_gradient_error = 0;  // relative, against the graph
   std::vector<TrainBenchRow> rows;
+  // With `profile`: what attention cannot do without, and the machine's limits for it, per second.
+  double attention_flops_per_token = 0, attention_exps_per_token = 0;
+  double fma_limit = 0, exp_limit = 0;
   std::vector<PassProfile> profiles;  // of our rows, in order, when asked for
   std::vector<double> optimizer_seconds, total_seconds;
 };
+
+// How many times the speed of `other` a row has: the median over the rounds, in each of which the
+// two ran close together.
+double speed_ratio(const TrainBenchRow& row, const TrainBenchRow& other);
 
 std::vector<std::string> train_bench_shapes();
 

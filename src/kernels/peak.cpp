@@ -1,7 +1,7 @@
-#include "kernels/fma_peak.h"
+#include "kernels/peak.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/fma_peak.cpp"
+#define HWY_TARGET_INCLUDE "kernels/peak.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "kernels/simd-inl.h"
 
@@ -38,6 +38,21 @@ int64_t Chains(int64_t rounds, float* sink) {
   return rounds * 12 * 2 * static_cast<int64_t>(hn::Lanes(d));
 }
 
+int64_t Exponentials(int64_t rounds, float* sink) {
+  const hn::ScalableTag<float> d;
+  auto x = hn::Set(d, *sink);
+  auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
+  for (int64_t i = 0; i < rounds; ++i) {
+    s0 = hn::Add(s0, exp2(d, hn::Sub(x, hn::Set(d, 0.25f))));
+    s1 = hn::Add(s1, exp2(d, hn::Sub(x, hn::Set(d, 0.5f))));
+    s2 = hn::Add(s2, exp2(d, hn::Sub(x, hn::Set(d, 0.75f))));
+    s3 = hn::Add(s3, exp2(d, x));
+    x = hn::Sub(x, hn::Set(d, 1e-7f));  // no exponential is that of the round before
+  }
+  *sink = sum_lanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)));
+  return rounds * 4 * static_cast<int64_t>(hn::Lanes(d));
+}
+
 }  // namespace
 }  // namespace taper::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -46,9 +61,14 @@ HWY_AFTER_NAMESPACE();
 namespace taper {
 
 HWY_EXPORT(Chains);
+HWY_EXPORT(Exponentials);
 
 int64_t run_fma_chains(int64_t rounds, float* sink) {
   return HWY_DYNAMIC_DISPATCH(Chains)(rounds, sink);
+}
+
+int64_t run_exponentials(int64_t rounds, float* sink) {
+  return HWY_DYNAMIC_DISPATCH(Exponentials)(rounds, sink);
 }
 
 }  // namespace taper
