@@ -123,8 +123,9 @@ Activations Trainer::activations() const {
 void Trainer::require_memory(const ModelConfig& config) const {
   constexpr double kLibraries = 0.3e9;
   const auto parameters = static_cast<double>(config.num_parameters());
-  const auto pass = static_cast<double>(FusedTransformer::memory_bytes(
-      config, activations(), config_.train.batch, window_, at::get_num_threads()));
+  const auto pass = static_cast<double>(
+      FusedTransformer::memory_bytes(config, activations(), config_.tapers(), config_.train.batch,
+                                     window_, at::get_num_threads()));
   const double needed = 16 * parameters + pass + kLibraries;
   const auto available = static_cast<double>(available_memory());
   log_info("memory: about {:.1f} GB, {:.1f} of it for activations", needed / 1e9, pass / 1e9);

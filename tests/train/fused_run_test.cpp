@@ -118,7 +118,8 @@ TEST(TrainingRun, AfterTwoSteps_NoPageIsNew) {
   const int64_t before = page_faults();
   for (int i = 0; i < 5; ++i) step();
   // Activations alone are some hundred pages.
-  EXPECT_GT(FusedTransformer::memory_bytes(config, Activations::kFloat, 32, 128, 1), 200 * 4096);
+  EXPECT_GT(FusedTransformer::memory_bytes(config, Activations::kFloat, false, 32, 128, 1),
+            200 * 4096);
   EXPECT_LE(page_faults() - before, 16);
 }
 

@@ -91,11 +91,6 @@ struct Buffers {
     losses = layout.take<double>(rows);
     square_norms = layout.take<double>(rows);
     layout.rewind(std::max({after_ffn, after_attention, layout.position()}));
-    const int64_t widest =
-        width * std::max({qkv_width, 2 * c.ffn_width, c.vocab_size, c.q_width()});
-    weight = layout.take<T>(widest);
-    dweight = layout.take<float>(width * std::max({qkv_width, 2 * c.ffn_width, c.vocab_size}));
-    column_scale = layout.take<float>(width);
     partial = layout.take<float>(2 * num_blocks(rows, kNormRows) * width);
   }
 
@@ -111,8 +106,7 @@ struct Buffers {
   float* logits;  // [chunk, V]
   T* dlogits;
   double *losses, *square_norms;  // [N]
-  T* weight;                      // a weight as the products take it
-  float *dweight, *column_scale, *partial;
+  float* partial;
 };
 
 template <typename T>
@@ -142,8 +136,6 @@ class PassOf : public Pass {
   }
 
  private:
-  enum class Mode { kIdentity, kVirtual, kComputed };
-
   PassTimer timer(PassOp op, bool backward) const { return {profile, op, backward}; }
 
   void prepare(const FusedBatch& batch) {
@@ -193,11 +185,6 @@ class PassOf : public Pass {
     }
   }
 
-  Mode mode(const FusedNorm& norm) const {
-    if (norm.folded) return Mode::kIdentity;
-    return norm.gamma_t.value && options_->gate == 0 ? Mode::kVirtual : Mode::kComputed;
-  }
-
   TaperNormArgs<float> norm_args(const FusedNorm& norm) const {
     const bool tapered = norm.gamma_t.value;
     return {norm.gamma.value,
@@ -208,22 +195,7 @@ class PassOf : public Pass {
             config_.width};
   }
 
-  // The weight as the products take it: in T, and scaled by the norm in the virtual mode.
-  const T* weight_of(const FusedLeaf& leaf, int64_t out, int64_t in, const FusedNorm* norm) {
-    const bool scaled = norm && mode(*norm) == Mode::kVirtual;
-    if constexpr (std::is_same_v<T, float>)
-      if (!scaled) return leaf.value;
-    const float* columns = nullptr;
-    if (scaled) {
-      for (int64_t i = 0; i < in; ++i)
-        buffers_->column_scale[i] = static_cast<float>(norm->scale) * norm->gamma_t.value[i];
-      columns = buffers_->column_scale;
-    }
-    parallel_blocks(out, 64, [&](int64_t, RowRange rows) {
-      scale_weight<T>(rows, in, leaf.value, columns, buffers_->weight);
-    });
-    return buffers_->weight;
-  }
+  static const T* operand(const FusedLeaf& leaf) { return static_cast<const T*>(leaf.operand); }
 
   void norm_forward(const FusedNorm& norm, const T* h, T* y, float* rstd) {
     const TaperNormArgs<float> args = norm_args(norm);
@@ -264,30 +236,28 @@ class PassOf : public Pass {
   void normed_product(const FusedNorm& norm, const FusedLeaf& weight, int64_t out, const T* h,
                       float* rstd, T* y) {
     const T* x = h;
-    if (mode(norm) == Mode::kComputed) {
+    if (!norm.folded) {
       const PassTimer time = timer(PassOp::kNorm, false);
       norm_forward(norm, h, buffers_->x, rstd);
       x = buffers_->x;
     }
     const PassTimer time = timer(PassOp::kProducts, false);
-    products_.forward<T>({rows_, config_.width, out}, x,
-                         weight_of(weight, out, config_.width, &norm), y);
+    products_.forward<T>({rows_, config_.width, out}, x, operand(weight), y);
   }
 
   // dh += the gradient through both; parameters' gradients on the way.
   void normed_product_backward(const FusedNorm& norm, const FusedLeaf& weight, int64_t out,
                                const T* h, const float* rstd, const T* dy, T* dh) {
     const LinearShape shape{rows_, config_.width, out};
-    const T* effective = weight_of(weight, out, config_.width, &norm);
-    if (mode(norm) != Mode::kComputed) {
+    if (norm.folded) {
       const PassTimer time = timer(PassOp::kProducts, true);
-      products_.input_gradient<T>(shape, dy, effective, dh, /*accumulate=*/true);
-      weight_gradient(norm, weight, shape, dy, h);
+      products_.input_gradient<T>(shape, dy, operand(weight), dh, /*accumulate=*/true);
+      products_.weight_gradient<T>(shape, dy, h, weight.gradient, true);
       return;
     }
     {
       const PassTimer time = timer(PassOp::kProducts, true);
-      products_.input_gradient<T>(shape, dy, effective, buffers_->dx);
+      products_.input_gradient<T>(shape, dy, operand(weight), buffers_->dx);
     }
     {
       const PassTimer time = timer(PassOp::kNorm, true);
@@ -295,32 +265,6 @@ class PassOf : public Pass {
     }
     const PassTimer time = timer(PassOp::kProducts, true);
     products_.weight_gradient<T>(shape, dy, buffers_->x, weight.gradient, true);
-  }
-
-  // dweight += dy^T h for a norm that is the identity or virtual.
-  void weight_gradient(const FusedNorm& norm, const FusedLeaf& weight, const LinearShape& shape,
-                       const T* dy, const T* h) {
-    if (norm.folded) {
-      products_.weight_gradient<T>(shape, dy, h, weight.gradient, true);
-      return;
-    }
-    products_.weight_gradient<T>(shape, dy, h, buffers_->dweight, false);
-    unscale_weight_gradient(norm, weight, shape.out);
-  }
-
-  // From the gradient of W' = W diag(c gamma~), in buffers_->dweight, those of W and gamma~.
-  void unscale_weight_gradient(const FusedNorm& norm, const FusedLeaf& weight, int64_t out) {
-    const int64_t width = config_.width;
-    const ScaledWeightGradient args{buffers_->dweight,
-                                    weight.value,
-                                    norm.gamma_t.value,
-                                    static_cast<float>(norm.scale),
-                                    weight.gradient,
-                                    norm.gamma_t.gradient,
-                                    out,
-                                    width};
-    parallel_blocks(width, 64,
-                    [&](int64_t, RowRange columns) { scale_weight_backward(args, columns); });
   }
 
   void block_forward(const FusedBlock& block, typename Buffers<T>::Layer& layer, T* next) {
@@ -336,8 +280,8 @@ class PassOf : public Pass {
     }
     {
       const PassTimer time = timer(PassOp::kProducts, false);
-      products_.forward<T>({rows_, q, width}, layer.mixed, weight_of(block.out, width, q, nullptr),
-                           layer.h_mid, layer.h);
+      products_.forward<T>({rows_, q, width}, layer.mixed, operand(block.out), layer.h_mid,
+                           layer.h);
     }
     normed_product(block.ffn_norm, block.gate_up, 2 * ffn, layer.h_mid, layer.rstd_mid,
                    layer.gate_up);
@@ -348,8 +292,8 @@ class PassOf : public Pass {
       });
     }
     const PassTimer time = timer(PassOp::kProducts, false);
-    products_.forward<T>({rows_, ffn, width}, buffers_->hidden,
-                         weight_of(block.down, width, ffn, nullptr), next, layer.h_mid);
+    products_.forward<T>({rows_, ffn, width}, buffers_->hidden, operand(block.down), next,
+                         layer.h_mid);
   }
 
   // buffers_->dh: from the gradient of the block's output to that of its input.
@@ -359,8 +303,7 @@ class PassOf : public Pass {
     Buffers<T>& b = *buffers_;
     {
       const PassTimer time = timer(PassOp::kProducts, true);
-      products_.input_gradient<T>({rows_, ffn, width}, b.dh,
-                                  weight_of(block.down, width, ffn, nullptr), b.dhidden);
+      products_.input_gradient<T>({rows_, ffn, width}, b.dh, operand(block.down), b.dhidden);
     }
     {
       const PassTimer time = timer(PassOp::kSwiglu, true);
@@ -376,8 +319,7 @@ class PassOf : public Pass {
                             b.dgate_up, b.dh);
     {
       const PassTimer time = timer(PassOp::kProducts, true);
-      products_.input_gradient<T>({rows_, q, width}, b.dh, weight_of(block.out, width, q, nullptr),
-                                  b.dmixed);
+      products_.input_gradient<T>({rows_, q, width}, b.dh, operand(block.out), b.dmixed);
       products_.weight_gradient<T>({rows_, q, width}, b.dh, layer.mixed, block.out.gradient, true);
     }
     {
@@ -436,7 +378,7 @@ class PassOf : public Pass {
     const FusedNorm& norm = parameters_->final_norm;
     const FusedLeaf& weight = parameters_->head;
     const int64_t width = config_.width, vocab = config_.vocab_size;
-    const bool computed = mode(norm) == Mode::kComputed;
+    const bool computed = !norm.folded;
     if (computed) {
       const PassTimer time = timer(PassOp::kNorm, false);
       norm_forward(norm, b.h_last, b.x, b.rstd_last);
@@ -444,14 +386,11 @@ class PassOf : public Pass {
     const PassTimer time = timer(PassOp::kHead, false);
     const T* x = computed ? b.x : b.h_last;
     T* dx = computed ? b.dx : b.dh;
-    const T* effective = weight_of(weight, vocab, width, &norm);
-    const bool unscaled = mode(norm) == Mode::kVirtual;
-    float* dweight = unscaled ? b.dweight : weight.gradient;
     const int64_t chunk = chunk_rows(rows_, config_);
     for (int64_t begin = 0; begin < rows_; begin += chunk) {
       const int64_t count = std::min(chunk, rows_ - begin);
       const LinearShape shape{count, width, vocab};
-      products_.logits<T>(shape, x + begin * width, effective, b.logits);
+      products_.logits<T>(shape, x + begin * width, operand(weight), b.logits);
       const CrossEntropyArgs<T> args{vocab,
                                      batch.targets + begin,
                                      b.logits,
@@ -461,9 +400,8 @@ class PassOf : public Pass {
                                      b.square_norms + begin};
       parallel_blocks(count, 4, [&](int64_t, RowRange rows) { cross_entropy_rows<T>(args, rows); });
       if (!options_->backward) continue;
-      products_.input_gradient<T>(shape, b.dlogits, effective, dx + begin * width);
-      products_.weight_gradient<T>(shape, b.dlogits, x + begin * width, dweight,
-                                   begin > 0 || !unscaled);
+      products_.input_gradient<T>(shape, b.dlogits, operand(weight), dx + begin * width);
+      products_.weight_gradient<T>(shape, b.dlogits, x + begin * width, weight.gradient, true);
     }
     for (int64_t n = 0; n < rows_; ++n) {
       if (batch.targets[n] < 0) continue;
@@ -472,7 +410,6 @@ class PassOf : public Pass {
       ++sums.count;
     }
     if (!options_->backward) return;
-    if (unscaled) unscale_weight_gradient(norm, weight, vocab);
     if (computed) norm_backward(norm, b.h_last, b.dx, b.rstd_last, nullptr, b.dh, nullptr);
   }
 

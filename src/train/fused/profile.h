@@ -7,10 +7,29 @@
 
 namespace taper {
 
-enum class PassOp { kEmbedding, kNorm, kProducts, kAttention, kSwiglu, kHead, kOther, kCount };
+enum class PassOp {
+  kOperands,
+  kEmbedding,
+  kNorm,
+  kProducts,
+  kAttention,
+  kSwiglu,
+  kHead,
+  kGather,
+  kOther,
+  kCount
+};
 
 inline constexpr std::array<const char*, static_cast<size_t>(PassOp::kCount)> kPassOpNames = {
-    "embedding", "norm", "linear products", "attention", "swiglu", "head + cross-entropy", "other"};
+    "weights",
+    "embedding",
+    "norm",
+    "linear products",
+    "attention",
+    "swiglu",
+    "head + cross-entropy",
+    "gradients of all threads",
+    "other"};
 
 struct PassProfile {
   std::array<double, static_cast<size_t>(PassOp::kCount)> forward{}, backward{};  // seconds

@@ -10,6 +10,7 @@
 #include "kernels/scaled_weight.h"
 #include "train/fused/blocks.h"
 #include "train/fused/memory.h"
+#include "train/fused/operands.h"
 #include "train/fused/pass.h"
 
 namespace taper {
@@ -18,14 +19,17 @@ namespace taper {
 // them.
 struct FusedTransformer::Lane {
   std::unique_ptr<Pass> pass;
-  AlignedMemory gradients;
+  AlignedMemory gradients;          // of lanes after the first
+  AlignedMemory operand_gradients;  // of weights that carry a norm
   FusedParameters parameters;
   std::vector<TaperNormSums> norm_sums;
   PassSums sums;
 };
 
 FusedTransformer::FusedTransformer(const ModelConfig& config, Activations activations)
-    : config_(config), activations_(activations) {}
+    : config_(config),
+      activations_(activations),
+      operands_(std::make_unique<Operands>(config, activations)) {}
 
 FusedTransformer::~FusedTransformer() = default;
 
@@ -102,6 +106,13 @@ void add(const TaperNormSums& from, TaperNormSums& to) {
   to.rows += from.rows;
 }
 
+// `count` floats at `memory`, zeros when they are new.
+float* floats(int64_t count, AlignedMemory& memory) {
+  const int64_t bytes = count * static_cast<int64_t>(sizeof(float));
+  if (bytes > memory.size()) memory = AlignedMemory(bytes);
+  return reinterpret_cast<float*>(memory.data());
+}
+
 // to += from, from = 0
 void move_gradients(float* from, std::span<float> to) {
   constexpr int64_t kBlock = 1 << 14;
@@ -114,26 +125,25 @@ void move_gradients(float* from, std::span<float> to) {
 
 }  // namespace
 
-void FusedTransformer::prepare(const FusedParameters& parameters, const PassOptions& options,
+void FusedTransformer::prepare(const FusedParameters& made, const PassOptions& options,
                                size_t lanes) {
   while (lanes_.size() < lanes) {
     Lane lane;
     lane.pass = make_pass(config_, activations_);
     lanes_.push_back(std::move(lane));
   }
-  const int64_t own = std::ssize(parameters.gradients) + std::ssize(parameters.taper_gradients);
+  const int64_t own = std::ssize(made.gradients) + std::ssize(made.taper_gradients);
   for (size_t i = 0; i < lanes; ++i) {
     Lane& lane = lanes_[i];
     lane.sums = {};
-    lane.parameters = parameters;
+    lane.parameters = made;
     lane.pass->profile = i == 0 ? profile_ : nullptr;
-    if (i > 0 && options.backward) {
-      const auto bytes = own * static_cast<int64_t>(sizeof(float));
-      if (lane.gradients.size() != bytes) lane.gradients = AlignedMemory(bytes);
-      lane.parameters =
-          with_gradients_at(reinterpret_cast<float*>(lane.gradients.data()), parameters);
+    if (options.backward) {
+      if (i > 0) lane.parameters = with_gradients_at(floats(own, lane.gradients), lane.parameters);
+      operands_->redirect(floats(operands_->gradient_size(), lane.operand_gradients),
+                          lane.parameters);
     }
-    lane.norm_sums.assign(2 * parameters.blocks.size() + 1, {});
+    lane.norm_sums.assign(2 * made.blocks.size() + 1, {});
     size_t norm = 0;
     for_each_norm(lane.parameters, [&](FusedNorm& at) {
       if (at.sums) at.sums = &lane.norm_sums[norm];
@@ -148,7 +158,10 @@ PassSums FusedTransformer::run(const FusedParameters& parameters, const FusedBat
   const int64_t size = std::ssize(parameters.gradients) + std::ssize(parameters.taper_gradients);
   const Split split = split_of(batch.batch, batch.time, threads, size);
   const auto lanes = static_cast<size_t>(split.lanes);
-  prepare(parameters, options, lanes);
+  {
+    const PassTimer time(profile_, PassOp::kOperands, false);
+    prepare(operands_->make(parameters, options.gate), options, lanes);
+  }
   const auto run_lane = [&](int64_t i) {
     Lane& lane = lanes_[static_cast<size_t>(i)];
     const int64_t end = batch.batch * (i + 1) / split.lanes;
@@ -176,32 +189,53 @@ PassSums FusedTransformer::run(const FusedParameters& parameters, const FusedBat
     }
     if (failure) std::rethrow_exception(failure);
   }
+  return gather(parameters, options, lanes);
+}
 
+// The sums of all lanes; their gradients go into those of `parameters`.
+PassSums FusedTransformer::gather(const FusedParameters& parameters, const PassOptions& options,
+                                  size_t lanes) {
   PassSums sums;
   for (size_t i = 0; i < lanes; ++i) {
-    const Lane& lane = lanes_[i];
-    add(lane.sums, sums);
-    if (i > 0 && options.backward) {
-      auto* own = reinterpret_cast<float*>(lane.gradients.data());
-      move_gradients(own, parameters.gradients);
-      move_gradients(own + std::ssize(parameters.gradients), parameters.taper_gradients);
-    }
+    add(lanes_[i].sums, sums);
     size_t norm = 0;
     FusedParameters to = parameters;
     for_each_norm(to, [&](FusedNorm& at) {
-      if (at.sums) add(lane.norm_sums[norm], *at.sums);
+      if (at.sums) add(lanes_[i].norm_sums[norm], *at.sums);
       ++norm;
     });
   }
+  if (!options.backward) return sums;
+
+  const int64_t operand_size = operands_->gradient_size();
+  const auto operand_gradients = [&](Lane& lane) {
+    return std::span(floats(operand_size, lane.operand_gradients),
+                     static_cast<size_t>(operand_size));
+  };
+  const std::span<float> of_operands = operand_gradients(lanes_[0]);
+  {
+    const PassTimer time(profile_, PassOp::kGather, true);
+    for (size_t i = 1; i < lanes; ++i) {
+      auto* own = reinterpret_cast<float*>(lanes_[i].gradients.data());
+      move_gradients(own, parameters.gradients);
+      move_gradients(own + std::ssize(parameters.gradients), parameters.taper_gradients);
+      move_gradients(operand_gradients(lanes_[i]).data(), of_operands);
+    }
+  }
+  const PassTimer time(profile_, PassOp::kOperands, true);
+  operands_->backward(of_operands.data(), parameters);
+  std::memset(of_operands.data(), 0, of_operands.size_bytes());
   return sums;
 }
 
 int64_t FusedTransformer::memory_bytes(const ModelConfig& config, Activations activations,
-                                       int64_t batch, int64_t time, int threads) {
+                                       bool tapered, int64_t batch, int64_t time, int threads) {
   const int64_t parameters = config.num_parameters();
   const Split split = split_of(batch, time, threads, parameters);
   return split.lanes *
-             pass_memory_bytes(config, activations, split.windows, time, threads / split.lanes) +
+             (pass_memory_bytes(config, activations, split.windows, time, threads / split.lanes) +
+              Operands::gradient_bytes(config, tapered)) +
+         Operands::memory_bytes(config, activations, tapered) +
          (split.lanes - 1) * parameters * static_cast<int64_t>(sizeof(float));
 }
 

@@ -2,12 +2,13 @@
 // windows, written out by hand over the kernels, without a tape. train/nn/transformer.h owns the
 // parameters and describes them here; no torch below this line.
 //
-// Every norm has one consumer, so the unit is a normed product y = N(h) W^T in three modes:
-//   identity   the norm is folded:           y = h W^T
-//   virtual    tapered, gate 0:              y = h W'^T,  W' = W diag(c gamma~)
-//   computed   otherwise:                    y = x W^T,   x = N(h), computed again in the backward
-// In the virtual mode nothing runs over tokens and nothing is kept for the norm; the gradients come
-// from the weight's: with G = dy^T h,  dW += G diag(c gamma~),  dgamma~ += c colsum(G W).
+// Every norm has one consumer, so the unit is a normed product:
+//   the norm is folded   y = h W^T
+//   tapered, gate 0      y = h W'^T,  W' = W diag(c gamma~), made once a call (virtual folding)
+//   otherwise            y = x W^T,   x = N(h), computed again in the backward
+// Virtually folded, nothing runs over tokens and nothing is kept for the norm; the gradients come
+// from the weight's, once a call: with G = dy^T h,  dW += G diag(c gamma~),  dgamma~ += c colsum(G
+// W).
 //
 // Depth first: each thread is a lane that takes few windows at a time through all layers and back,
 // so that what they keep stays in its cache, with gradients of its own that are added up at the
@@ -35,6 +36,7 @@ namespace taper {
 struct FusedLeaf {
   const float* value = nullptr;
   float* gradient = nullptr;
+  const void* operand = nullptr;  // as products take it (train/fused/operands.h); not the caller's
 };
 
 struct FusedNorm {
@@ -87,6 +89,8 @@ struct PassSums {
 
 enum class Activations { kFloat, kBF16 };
 
+class Operands;
+
 class FusedTransformer {
  public:
   FusedTransformer(const ModelConfig& config, Activations activations);
@@ -95,9 +99,9 @@ class FusedTransformer {
   PassSums run(const FusedParameters& parameters, const FusedBatch& batch,
                const PassOptions& options);
 
-  // Working memory of a pass over `rows` = batch * time tokens, in bytes.
-  static int64_t memory_bytes(const ModelConfig& config, Activations activations, int64_t batch,
-                              int64_t time, int threads);
+  // Working memory of a pass, in bytes; `tapered`: the model has norms that fold at gate 0.
+  static int64_t memory_bytes(const ModelConfig& config, Activations activations, bool tapered,
+                              int64_t batch, int64_t time, int threads);
 
   // Where the time of one thread goes, while not null.
   void set_profile(PassProfile* profile) { profile_ = profile; }
@@ -105,11 +109,13 @@ class FusedTransformer {
  private:
   struct Lane;
 
-  void prepare(const FusedParameters& parameters, const PassOptions& options, size_t lanes);
+  void prepare(const FusedParameters& made, const PassOptions& options, size_t lanes);
+  PassSums gather(const FusedParameters& parameters, const PassOptions& options, size_t lanes);
 
   ModelConfig config_;
   Activations activations_;
   PassProfile* profile_ = nullptr;
+  std::unique_ptr<Operands> operands_;
   std::vector<Lane> lanes_;
 };
 
