@@ -55,9 +55,9 @@ HWY_INLINE void add_sums(int64_t width, const Real<T>* gamma, const T* h, Real<T
 }
 
 // y = h * coefficient(gamma, gamma_t), the statistic already in `a` = g / r; b = (1 - g) c.
-template <typename T>
+template <typename T, typename Y>
 HWY_INLINE void apply_row(const TaperNormArgs<Real<T>>& args, Real<T> a, Real<T> b, const T* h,
-                          T* y) {
+                          Y* y) {
   const hn::ScalableTag<Real<T>> d;
   const auto va = hn::Set(d, a), vb = hn::Set(d, b);
   if (args.gate == 1) {
@@ -79,8 +79,8 @@ HWY_INLINE void apply_row(const TaperNormArgs<Real<T>>& args, Real<T> a, Real<T>
   }
 }
 
-template <typename T>
-HWY_INLINE void forward(const TaperNormArgs<Real<T>>& args, RowRange rows, const T* h, T* y,
+template <typename T, typename Y>
+HWY_INLINE void forward(const TaperNormArgs<Real<T>>& args, RowRange rows, const T* h, Y* y,
                         Real<T>* rstd, TaperNormSums* sums, const uint8_t* mask) {
   const int64_t width = args.width;
   const Real<T> b = args.gate == 1 ? 0 : (1 - args.gate) * args.scale;
@@ -99,10 +99,10 @@ HWY_INLINE void forward(const TaperNormArgs<Real<T>>& args, RowRange rows, const
 }
 
 // kRows rows at a time, so that gamma and its gradient are read and written once for all of them.
-template <int kRows, bool kResidual, bool kOutput, typename T>
+template <int kRows, bool kResidual, bool kOutput, typename T, typename Y>
 HWY_INLINE void backward_rows(const TaperNormArgs<Real<T>>& args, const T* h, const T* dy,
                               const Real<T>* rstd, const T* residual, T* dh, Real<T>* dgamma,
-                              Real<T>* dgamma_t, T* y) {
+                              Real<T>* dgamma_t, Y* y) {
   using R = Real<T>;
   const hn::ScalableTag<R> d;
   const int64_t width = args.width;
@@ -165,10 +165,10 @@ HWY_INLINE void backward_rows(const TaperNormArgs<Real<T>>& args, const T* h, co
   });
 }
 
-template <bool kResidual, bool kOutput, typename T>
+template <bool kResidual, bool kOutput, typename T, typename Y>
 HWY_INLINE void backward(const TaperNormArgs<Real<T>>& args, RowRange rows, const T* h, const T* dy,
                          const Real<T>* rstd, const T* residual, T* dh, Real<T>* dgamma,
-                         Real<T>* dgamma_t, T* y) {
+                         Real<T>* dgamma_t, Y* y) {
   constexpr int kBlock = 4;
   const int64_t width = args.width;
   int64_t row = rows.begin;
@@ -206,15 +206,15 @@ HWY_INLINE void anchor_rows(RowRange rows, int64_t width, Real<T> target, Real<T
   }
 }
 
-// Dispatch needs plain functions: one set a storage type.
-#define TAPER_NORM_KERNELS(Name, T)                                                               \
-  void Forward##Name(const TaperNormArgs<Real<T>>& args, RowRange rows, const T* h, T* y,         \
+// Dispatch needs plain functions: one set a pair of types, and one a type.
+#define TAPER_NORM_KERNELS(Name, T, Y)                                                            \
+  void Forward##Name(const TaperNormArgs<Real<T>>& args, RowRange rows, const T* h, Y* y,         \
                      Real<T>* rstd, TaperNormSums* sums, const uint8_t* mask) {                   \
     forward(args, rows, h, y, rstd, sums, mask);                                                  \
   }                                                                                               \
   void Backward##Name(const TaperNormArgs<Real<T>>& args, RowRange rows, const T* h, const T* dy, \
                       const Real<T>* rstd, const T* residual, T* dh, Real<T>* dgamma,             \
-                      Real<T>* dgamma_t, T* y) {                                                  \
+                      Real<T>* dgamma_t, Y* y) {                                                  \
     if (residual && y)                                                                            \
       backward<true, true>(args, rows, h, dy, rstd, residual, dh, dgamma, dgamma_t, y);           \
     else if (residual)                                                                            \
@@ -223,18 +223,25 @@ HWY_INLINE void anchor_rows(RowRange rows, int64_t width, Real<T> target, Real<T
       backward<false, true>(args, rows, h, dy, rstd, residual, dh, dgamma, dgamma_t, y);          \
     else                                                                                          \
       backward<false, false>(args, rows, h, dy, rstd, residual, dh, dgamma, dgamma_t, y);         \
-  }                                                                                               \
-  void Scale##Name(RowRange rows, int64_t width, Real<T> eps, const T* h, Real<T>* r) {           \
-    scale_rows(rows, width, eps, h, r);                                                           \
-  }                                                                                               \
-  void Anchor##Name(RowRange rows, int64_t width, Real<T> target, Real<T> weight, const T* h,     \
-                    const Real<T>* r, const uint8_t* mask, T* dh) {                               \
-    anchor_rows(rows, width, target, weight, h, r, mask, dh);                                     \
   }
-TAPER_NORM_KERNELS(F32, float)
-TAPER_NORM_KERNELS(BF16, bf16)
-TAPER_NORM_KERNELS(F64, double)
+TAPER_NORM_KERNELS(F32, float, float)
+TAPER_NORM_KERNELS(F32ToBF16, float, bf16)
+TAPER_NORM_KERNELS(BF16, bf16, bf16)
+TAPER_NORM_KERNELS(F64, double, double)
 #undef TAPER_NORM_KERNELS
+
+#define TAPER_ANCHOR_KERNELS(Name, T)                                                         \
+  void Scale##Name(RowRange rows, int64_t width, Real<T> eps, const T* h, Real<T>* r) {       \
+    scale_rows(rows, width, eps, h, r);                                                       \
+  }                                                                                           \
+  void Anchor##Name(RowRange rows, int64_t width, Real<T> target, Real<T> weight, const T* h, \
+                    const Real<T>* r, const uint8_t* mask, T* dh) {                           \
+    anchor_rows(rows, width, target, weight, h, r, mask, dh);                                 \
+  }
+TAPER_ANCHOR_KERNELS(F32, float)
+TAPER_ANCHOR_KERNELS(BF16, bf16)
+TAPER_ANCHOR_KERNELS(F64, double)
+#undef TAPER_ANCHOR_KERNELS
 
 }  // namespace
 }  // namespace taper::HWY_NAMESPACE
@@ -243,23 +250,31 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace taper {
 
-#define TAPER_NORM_DISPATCH(Name, T)                                                               \
+#define TAPER_NORM_DISPATCH(Name, T, Y)                                                            \
   HWY_EXPORT(Forward##Name);                                                                       \
   HWY_EXPORT(Backward##Name);                                                                      \
-  HWY_EXPORT(Scale##Name);                                                                         \
-  HWY_EXPORT(Anchor##Name);                                                                        \
   template <>                                                                                      \
-  void taper_rms_norm_forward<T>(const TaperNormArgs<Real<T>>& args, RowRange rows, const T* h,    \
-                                 T* y, Real<T>* rstd, TaperNormSums* sums, const uint8_t* mask) {  \
+  void taper_rms_norm_forward<T, Y>(const TaperNormArgs<Real<T>>& args, RowRange rows, const T* h, \
+                                    Y* y, Real<T>* rstd, TaperNormSums* sums,                      \
+                                    const uint8_t* mask) {                                         \
     HWY_DYNAMIC_DISPATCH(Forward##Name)(args, rows, h, y, rstd, sums, mask);                       \
   }                                                                                                \
   template <>                                                                                      \
-  void taper_rms_norm_backward<T>(const TaperNormArgs<Real<T>>& args, RowRange rows, const T* h,   \
-                                  const T* dy, const Real<T>* rstd, const T* residual, T* dh,      \
-                                  Real<T>* dgamma, Real<T>* dgamma_t, T* y) {                      \
+  void taper_rms_norm_backward<T, Y>(                                                              \
+      const TaperNormArgs<Real<T>>& args, RowRange rows, const T* h, const T* dy,                  \
+      const Real<T>* rstd, const T* residual, T* dh, Real<T>* dgamma, Real<T>* dgamma_t, Y* y) {   \
     HWY_DYNAMIC_DISPATCH(Backward##Name)                                                           \
     (args, rows, h, dy, rstd, residual, dh, dgamma, dgamma_t, y);                                  \
-  }                                                                                                \
+  }
+TAPER_NORM_DISPATCH(F32, float, float)
+TAPER_NORM_DISPATCH(F32ToBF16, float, bf16)
+TAPER_NORM_DISPATCH(BF16, bf16, bf16)
+TAPER_NORM_DISPATCH(F64, double, double)
+#undef TAPER_NORM_DISPATCH
+
+#define TAPER_ANCHOR_DISPATCH(Name, T)                                                             \
+  HWY_EXPORT(Scale##Name);                                                                         \
+  HWY_EXPORT(Anchor##Name);                                                                        \
   template <>                                                                                      \
   void residual_scale_rows<T>(RowRange rows, int64_t width, Real<T> eps, const T* h, Real<T>* r) { \
     HWY_DYNAMIC_DISPATCH(Scale##Name)(rows, width, eps, h, r);                                     \
@@ -269,10 +284,10 @@ namespace taper {
                           const T* h, const Real<T>* r, const uint8_t* mask, T* dh) {              \
     HWY_DYNAMIC_DISPATCH(Anchor##Name)(rows, width, target, weight, h, r, mask, dh);               \
   }
-TAPER_NORM_DISPATCH(F32, float)
-TAPER_NORM_DISPATCH(BF16, bf16)
-TAPER_NORM_DISPATCH(F64, double)
-#undef TAPER_NORM_DISPATCH
+TAPER_ANCHOR_DISPATCH(F32, float)
+TAPER_ANCHOR_DISPATCH(BF16, bf16)
+TAPER_ANCHOR_DISPATCH(F64, double)
+#undef TAPER_ANCHOR_DISPATCH
 
 }  // namespace taper
 #endif

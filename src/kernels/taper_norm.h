@@ -30,10 +30,11 @@ struct TaperNormSums {
   int64_t rows = 0;
 };
 
-// T is float, bf16 or double. rstd[row] = 1 / r. `sums` may be null; else the gate is above 0, and
-// rows whose `mask` byte is 0 are left out of it (mask null: none are).
-template <typename T>
-void taper_rms_norm_forward(const TaperNormArgs<Real<T>>& args, RowRange rows, const T* h, T* y,
+// T is float, bf16 or double; the output is of the same type, or bf16 for float (Y). rstd[row] = 1
+// / r. `sums` may be null; else the gate is above 0, and rows whose `mask` byte is 0 are left out
+// of it (mask null: none are).
+template <typename T, typename Y = T>
+void taper_rms_norm_forward(const TaperNormArgs<Real<T>>& args, RowRange rows, const T* h, Y* y,
                             Real<T>* rstd, TaperNormSums* sums = nullptr,
                             const uint8_t* mask = nullptr);
 
@@ -44,10 +45,10 @@ void taper_rms_norm_forward(const TaperNormArgs<Real<T>>& args, RowRange rows, c
 // `residual`: the gradient that reaches h around the norm; null for none; it may be dh. `y`, when
 // given, gets the norm's output again, the same bits as in the forward pass, so that nobody has to
 // keep it.
-template <typename T>
+template <typename T, typename Y = T>
 void taper_rms_norm_backward(const TaperNormArgs<Real<T>>& args, RowRange rows, const T* h,
                              const T* dy, const Real<T>* rstd, const T* residual, T* dh,
-                             Real<T>* dgamma, Real<T>* dgamma_t, T* y = nullptr);
+                             Real<T>* dgamma, Real<T>* dgamma_t, Y* y = nullptr);
 
 // r of every row: the anchor's statistic s(h).
 template <typename T>

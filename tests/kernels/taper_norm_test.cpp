@@ -213,6 +213,30 @@ TEST(TaperNorm, Sums_MatchTheFormulaAndLeaveMaskedRowsOut) {
   });
 }
 
+TEST(TaperNorm, FloatToBf16_RoundsTheFloatResultOnce) {
+  for (const double gate : {0.0, 0.4, 1.0}) {
+    const Problem p(5, 229, gate);
+    test::for_each_target([&] {
+      const Pass<float> whole(p);
+      const TaperNormArgs<float> args{
+          whole.gamma.data(), whole.gamma_t.data(), 0.7f, static_cast<float>(gate), 1e-5f, p.width};
+      std::vector<bf16> y(whole.h.size()), y_again(whole.h.size());
+      std::vector<float> rstd(whole.rstd), dh(whole.h.size()), dgamma(at(p.width)),
+          dgamma_t(at(p.width));
+      taper_rms_norm_forward<float>(args, {0, p.rows}, whole.h.data(), y.data(), rstd.data());
+      taper_rms_norm_backward<float>(args, {0, p.rows}, whole.h.data(), whole.dy.data(),
+                                     rstd.data(), nullptr, dh.data(), dgamma.data(),
+                                     dgamma_t.data(), y_again.data());
+      EXPECT_EQ(dh, whole.dh);
+      EXPECT_EQ(dgamma, whole.dgamma);
+      for (size_t i = 0; i < y.size(); ++i) {
+        ASSERT_EQ(y[i].bits, to_bf16(whole.y[i]).bits) << i;
+        ASSERT_EQ(y_again[i].bits, y[i].bits) << i;
+      }
+    });
+  }
+}
+
 TEST(TaperNorm, LargeValuesInBf16_DoNotOverflowTheStatistic) {
   Problem p(2, 64, 1.0);
   for (double& x : p.h) x *= 65536;

@@ -37,7 +37,7 @@ int64_t chunk_rows(int64_t rows, const ModelConfig& c) {
 template <typename T>
 struct Buffers {
   struct Layer {
-    T *h, *h_mid;            // [N, D] inputs of the two norms
+    float *h, *h_mid;        // [N, D] inputs of the two norms
     T* qkv;                  // [N, (H + 2 KV) K]
     T* mixed;                // [N, H K] the attention's output
     float* lse;              // [B, H, T]
@@ -50,8 +50,8 @@ struct Buffers {
     const int64_t qkv_width = c.q_width() + 2 * c.kv_width();
     for (int64_t i = 0; i < c.num_layers; ++i) {
       Layer layer;
-      layer.h = layout.take<T>(rows * width);
-      layer.h_mid = layout.take<T>(rows * width);
+      layer.h = layout.take<float>(rows * width);
+      layer.h_mid = layout.take<float>(rows * width);
       layer.qkv = layout.take<T>(rows * qkv_width);
       layer.mixed = layout.take<T>(rows * c.q_width());
       layer.lse = layout.take<float>(rows * c.num_heads);
@@ -60,13 +60,14 @@ struct Buffers {
       layer.rstd_mid = layout.take<float>(rows);
       layers.push_back(layer);
     }
-    h_last = layout.take<T>(rows * width);
+    h_last = layout.take<float>(rows * width);
     rstd_last = layout.take<float>(rows);
     residual_scale = layout.take<float>(rows);
     mask = layout.take<uint8_t>(rows);
     x = layout.take<T>(rows * width);
-    dx = layout.take<T>(rows * width);
-    dh = layout.take<T>(rows * width);
+    dx = layout.take<float>(rows * width);
+    dh = layout.take<float>(rows * width);
+    dh_operand = std::is_same_v<T, float> ? nullptr : layout.take<T>(rows * width);
     const auto overlay = layout.position();  // never needed at the same time
     hidden = layout.take<T>(rows * c.ffn_width);
     dhidden = layout.take<T>(rows * c.ffn_width);
@@ -95,10 +96,12 @@ struct Buffers {
   }
 
   std::vector<Layer> layers;
-  T* h_last;
+  float* h_last;
   float *rstd_last, *residual_scale;
   uint8_t* mask;   // [N] rows that count in the statistics
-  T *x, *dx, *dh;  // [N, D]
+  T* x;            // [N, D] an operand of products
+  float *dx, *dh;  // [N, D]
+  T* dh_operand;   // [N, D]
   T *hidden, *dhidden, *dgate_up;
   T *dmixed, *dqkv;
   float* attention_scratch;
@@ -158,10 +161,10 @@ class PassOf : public Pass {
   void embed(const FusedBatch& batch) {
     const PassTimer time = timer(PassOp::kEmbedding, false);
     const float* table = parameters_->embedding.value;
-    T* h = config_.num_layers > 0 ? buffers_->layers[0].h : buffers_->h_last;
+    float* h = config_.num_layers > 0 ? buffers_->layers[0].h : buffers_->h_last;
     parallel_blocks(rows_, kNormRows, [&](int64_t, RowRange rows) {
       for (int64_t n = rows.begin; n < rows.end; ++n)
-        convert(table + batch.ids[n] * config_.width, config_.width, h + n * config_.width);
+        std::copy_n(table + batch.ids[n] * config_.width, config_.width, h + n * config_.width);
     });
     if (options_->skip_first_position)
       for (int64_t n = 0; n < rows_; ++n) buffers_->mask[n] = n % batch.time != 0;
@@ -173,7 +176,7 @@ class PassOf : public Pass {
     const PassTimer time = timer(PassOp::kEmbedding, true);
     const int64_t width = config_.width;
     float* gradient = parameters_->embedding.gradient;
-    const T* dh = buffers_->dh;
+    const float* dh = buffers_->dh;
 #pragma omp parallel
     {
       const int64_t part = omp_get_thread_num(), parts = omp_get_num_threads();
@@ -197,13 +200,13 @@ class PassOf : public Pass {
 
   static const T* operand(const FusedLeaf& leaf) { return static_cast<const T*>(leaf.operand); }
 
-  void norm_forward(const FusedNorm& norm, const T* h, T* y, float* rstd) {
+  void norm_forward(const FusedNorm& norm, const float* h, T* y, float* rstd) {
     const TaperNormArgs<float> args = norm_args(norm);
     std::vector<TaperNormSums> parts(norm.sums ? static_cast<size_t>(num_blocks(rows_, kNormRows))
                                                : 0);
     parallel_blocks(rows_, kNormRows, [&](int64_t i, RowRange rows) {
-      taper_rms_norm_forward<T>(args, rows, h, y, rstd,
-                                norm.sums ? &parts[static_cast<size_t>(i)] : nullptr, mask());
+      taper_rms_norm_forward<float>(args, rows, h, y, rstd,
+                                    norm.sums ? &parts[static_cast<size_t>(i)] : nullptr, mask());
     });
     for (const TaperNormSums& part : parts) {
       norm.sums->numerator += part.numerator;
@@ -214,8 +217,8 @@ class PassOf : public Pass {
   }
 
   // dh = residual + the gradient through the norm; x = N(h) on the way.
-  void norm_backward(const FusedNorm& norm, const T* h, const T* dx, const float* rstd,
-                     const T* residual, T* dh, T* x) {
+  void norm_backward(const FusedNorm& norm, const float* h, const float* dx, const float* rstd,
+                     const float* residual, float* dh, T* x) {
     const TaperNormArgs<float> args = norm_args(norm);
     const int64_t width = config_.width, blocks = num_blocks(rows_, kNormRows);
     float* dgamma = buffers_->partial;
@@ -223,8 +226,8 @@ class PassOf : public Pass {
     parallel_blocks(rows_, kNormRows, [&](int64_t i, RowRange rows) {
       std::memset(dgamma + i * width, 0, sizeof(float) * static_cast<size_t>(width));
       std::memset(dgamma_t + i * width, 0, sizeof(float) * static_cast<size_t>(width));
-      taper_rms_norm_backward<T>(args, rows, h, dx, rstd, residual, dh, dgamma + i * width,
-                                 dgamma_t + i * width, x);
+      taper_rms_norm_backward<float>(args, rows, h, dx, rstd, residual, dh, dgamma + i * width,
+                                     dgamma_t + i * width, x);
     });
     for (int64_t i = 0; i < blocks; ++i) {
       add_row(dgamma + i * width, width, norm.gamma.gradient);
@@ -232,42 +235,58 @@ class PassOf : public Pass {
     }
   }
 
-  // y = N(h) weight^T
-  void normed_product(const FusedNorm& norm, const FusedLeaf& weight, int64_t out, const T* h,
-                      float* rstd, T* y) {
-    const T* x = h;
-    if (!norm.folded) {
-      const PassTimer time = timer(PassOp::kNorm, false);
-      norm_forward(norm, h, buffers_->x, rstd);
-      x = buffers_->x;
+  // Rows [N, D] as products take them; in bf16, at `to`.
+  const T* as_operand(const float* rows, [[maybe_unused]] T* to) {
+    if constexpr (std::is_same_v<T, float>) {
+      return rows;
+    } else {
+      const int64_t width = config_.width;
+      parallel_blocks(rows_, kNormRows, [&](int64_t, RowRange range) {
+        convert(rows + range.begin * width, (range.end - range.begin) * width,
+                to + range.begin * width);
+      });
+      return to;
     }
+  }
+
+  // N(h), for a product.
+  const T* normed(const FusedNorm& norm, const float* h, float* rstd) {
+    const PassTimer time = timer(PassOp::kNorm, false);
+    if (norm.folded) return as_operand(h, buffers_->x);
+    norm_forward(norm, h, buffers_->x, rstd);
+    return buffers_->x;
+  }
+
+  // y = N(h) weight^T
+  void normed_product(const FusedNorm& norm, const FusedLeaf& weight, int64_t out, const float* h,
+                      float* rstd, T* y) {
+    const T* x = normed(norm, h, rstd);
     const PassTimer time = timer(PassOp::kProducts, false);
     products_.forward<T>({rows_, config_.width, out}, x, operand(weight), y);
   }
 
   // dh += the gradient through both; parameters' gradients on the way.
   void normed_product_backward(const FusedNorm& norm, const FusedLeaf& weight, int64_t out,
-                               const T* h, const float* rstd, const T* dy, T* dh) {
+                               const float* h, const float* rstd, const T* dy, float* dh) {
     const LinearShape shape{rows_, config_.width, out};
-    if (norm.folded) {
-      const PassTimer time = timer(PassOp::kProducts, true);
-      products_.input_gradient<T>(shape, dy, operand(weight), dh, /*accumulate=*/true);
-      products_.weight_gradient<T>(shape, dy, h, weight.gradient, true);
-      return;
-    }
     {
       const PassTimer time = timer(PassOp::kProducts, true);
-      products_.input_gradient<T>(shape, dy, operand(weight), buffers_->dx);
+      products_.input_gradient<T>(shape, dy, operand(weight), norm.folded ? dh : buffers_->dx,
+                                  /*accumulate=*/norm.folded);
     }
+    const T* x = buffers_->x;
     {
       const PassTimer time = timer(PassOp::kNorm, true);
-      norm_backward(norm, h, buffers_->dx, rstd, dh, dh, buffers_->x);
+      if (norm.folded)
+        x = as_operand(h, buffers_->x);
+      else
+        norm_backward(norm, h, buffers_->dx, rstd, dh, dh, buffers_->x);
     }
     const PassTimer time = timer(PassOp::kProducts, true);
-    products_.weight_gradient<T>(shape, dy, buffers_->x, weight.gradient, true);
+    products_.weight_gradient<T>(shape, dy, x, weight.gradient, true);
   }
 
-  void block_forward(const FusedBlock& block, typename Buffers<T>::Layer& layer, T* next) {
+  void block_forward(const FusedBlock& block, typename Buffers<T>::Layer& layer, float* next) {
     const int64_t width = config_.width, q = config_.q_width(), ffn = config_.ffn_width;
     const int64_t qkv = q + 2 * config_.kv_width();
     normed_product(block.attention_norm, block.qkv, qkv, layer.h, layer.rstd, layer.qkv);
@@ -301,9 +320,11 @@ class PassOf : public Pass {
     const int64_t width = config_.width, q = config_.q_width(), ffn = config_.ffn_width;
     const int64_t qkv = q + 2 * config_.kv_width();
     Buffers<T>& b = *buffers_;
+    const T* dh;
     {
       const PassTimer time = timer(PassOp::kProducts, true);
-      products_.input_gradient<T>({rows_, ffn, width}, b.dh, operand(block.down), b.dhidden);
+      dh = as_operand(b.dh, b.dh_operand);
+      products_.input_gradient<T>({rows_, ffn, width}, dh, operand(block.down), b.dhidden);
     }
     {
       const PassTimer time = timer(PassOp::kSwiglu, true);
@@ -313,14 +334,15 @@ class PassOf : public Pass {
     }
     {
       const PassTimer time = timer(PassOp::kProducts, true);
-      products_.weight_gradient<T>({rows_, ffn, width}, b.dh, b.hidden, block.down.gradient, true);
+      products_.weight_gradient<T>({rows_, ffn, width}, dh, b.hidden, block.down.gradient, true);
     }
     normed_product_backward(block.ffn_norm, block.gate_up, 2 * ffn, layer.h_mid, layer.rstd_mid,
                             b.dgate_up, b.dh);
     {
       const PassTimer time = timer(PassOp::kProducts, true);
-      products_.input_gradient<T>({rows_, q, width}, b.dh, operand(block.out), b.dmixed);
-      products_.weight_gradient<T>({rows_, q, width}, b.dh, layer.mixed, block.out.gradient, true);
+      dh = as_operand(b.dh, b.dh_operand);
+      products_.input_gradient<T>({rows_, q, width}, dh, operand(block.out), b.dmixed);
+      products_.weight_gradient<T>({rows_, q, width}, dh, layer.mixed, block.out.gradient, true);
     }
     {
       const PassTimer time = timer(PassOp::kAttention, true);
@@ -351,8 +373,8 @@ class PassOf : public Pass {
     const PassTimer time = timer(PassOp::kOther, false);
     float* r = buffers_->residual_scale;
     parallel_blocks(rows_, kNormRows, [&](int64_t, RowRange rows) {
-      residual_scale_rows<T>(rows, config_.width, static_cast<float>(config_.norm_eps),
-                             buffers_->h_last, r);
+      residual_scale_rows<float>(rows, config_.width, static_cast<float>(config_.norm_eps),
+                                 buffers_->h_last, r);
     });
     const double target = options_->anchor_target.value_or(0);
     for (int64_t n = 0; n < rows_; ++n) {
@@ -366,9 +388,9 @@ class PassOf : public Pass {
   void anchor_backward_rows() {
     const PassTimer time = timer(PassOp::kOther, true);
     parallel_blocks(rows_, kNormRows, [&](int64_t, RowRange rows) {
-      anchor_backward<T>(rows, config_.width, static_cast<float>(*options_->anchor_target),
-                         static_cast<float>(options_->anchor_weight), buffers_->h_last,
-                         buffers_->residual_scale, mask(), buffers_->dh);
+      anchor_backward<float>(rows, config_.width, static_cast<float>(*options_->anchor_target),
+                             static_cast<float>(options_->anchor_weight), buffers_->h_last,
+                             buffers_->residual_scale, mask(), buffers_->dh);
     });
   }
 
@@ -378,19 +400,14 @@ class PassOf : public Pass {
     const FusedNorm& norm = parameters_->final_norm;
     const FusedLeaf& weight = parameters_->head;
     const int64_t width = config_.width, vocab = config_.vocab_size;
-    const bool computed = !norm.folded;
-    if (computed) {
-      const PassTimer time = timer(PassOp::kNorm, false);
-      norm_forward(norm, b.h_last, b.x, b.rstd_last);
-    }
+    const T* x = normed(norm, b.h_last, b.rstd_last);
     const PassTimer time = timer(PassOp::kHead, false);
-    const T* x = computed ? b.x : b.h_last;
-    T* dx = computed ? b.dx : b.dh;
+    float* dx = norm.folded ? b.dh : b.dx;
     const int64_t chunk = chunk_rows(rows_, config_);
     for (int64_t begin = 0; begin < rows_; begin += chunk) {
       const int64_t count = std::min(chunk, rows_ - begin);
       const LinearShape shape{count, width, vocab};
-      products_.logits<T>(shape, x + begin * width, operand(weight), b.logits);
+      products_.forward<T>(shape, x + begin * width, operand(weight), b.logits);
       const CrossEntropyArgs<T> args{vocab,
                                      batch.targets + begin,
                                      b.logits,
@@ -410,7 +427,8 @@ class PassOf : public Pass {
       ++sums.count;
     }
     if (!options_->backward) return;
-    if (computed) norm_backward(norm, b.h_last, b.dx, b.rstd_last, nullptr, b.dh, nullptr);
+    if (!norm.folded)
+      norm_backward(norm, b.h_last, b.dx, b.rstd_last, nullptr, b.dh, static_cast<T*>(nullptr));
   }
 
   ModelConfig config_;

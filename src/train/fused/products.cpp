@@ -115,7 +115,7 @@ struct Products::Impl {
     const int64_t size = p.m * p.n;
     const float* wide_a = widen(a, p.m * p.k, wide[0]);
     const float* wide_b = widen(b, p.k * p.n, wide[1]);
-    const float* wide_other = other ? widen(other, size, wide[2]) : nullptr;
+    const void* wide_other = other && narrow ? widen(other, size, wide[2]) : other;
     float* result = narrow ? widen(c, size, wide[3]) : static_cast<float*>(c);
     p.in = p.out = Type::f32;
     run(p, wide_a, wide_b, result, wide_other);
@@ -135,17 +135,17 @@ Products::~Products() = default;
 
 bool Products::has_fast_bf16() { return cpu_has(dnnl::cpu_isa::avx512_core_bf16); }
 
-template <typename T>
-void Products::forward(const LinearShape& s, const T* x, const T* weight, T* y, const T* residual) {
-  impl_->run({s.rows, s.out, s.in, false, true, kType<T>, kType<T>,
+template <typename T, typename Y>
+void Products::forward(const LinearShape& s, const T* x, const T* weight, Y* y, const Y* residual) {
+  impl_->run({s.rows, s.out, s.in, false, true, kType<T>, kType<Y>,
               residual ? After::kAddOther : After::kNothing},
              x, weight, y, residual);
 }
 
-template <typename T>
-void Products::input_gradient(const LinearShape& s, const T* dy, const T* weight, T* dx,
+template <typename T, typename X>
+void Products::input_gradient(const LinearShape& s, const T* dy, const T* weight, X* dx,
                               bool accumulate) {
-  impl_->run({s.rows, s.in, s.out, false, false, kType<T>, kType<T>,
+  impl_->run({s.rows, s.in, s.out, false, false, kType<T>, kType<X>,
               accumulate ? After::kAddToResult : After::kNothing},
              dy, weight, dx);
 }
@@ -158,20 +158,16 @@ void Products::weight_gradient(const LinearShape& s, const T* dy, const T* x, fl
              dy, x, dweight);
 }
 
-template <typename T>
-void Products::logits(const LinearShape& s, const T* x, const T* weight, float* y) {
-  impl_->run({s.rows, s.out, s.in, false, true, kType<T>, Type::f32, After::kNothing}, x, weight,
-             y);
-}
-
-#define TAPER_PRODUCTS(T)                                                                      \
-  template void Products::forward<T>(const LinearShape&, const T*, const T*, T*, const T*);    \
-  template void Products::input_gradient<T>(const LinearShape&, const T*, const T*, T*, bool); \
-  template void Products::weight_gradient<T>(const LinearShape&, const T*, const T*, float*,   \
-                                             bool);                                            \
-  template void Products::logits<T>(const LinearShape&, const T*, const T*, float*);
-TAPER_PRODUCTS(float)
-TAPER_PRODUCTS(bf16)
+#define TAPER_PRODUCTS(T, Y)                                                                   \
+  template void Products::forward<T, Y>(const LinearShape&, const T*, const T*, Y*, const Y*); \
+  template void Products::input_gradient<T, Y>(const LinearShape&, const T*, const T*, Y*, bool);
+TAPER_PRODUCTS(float, float)
+TAPER_PRODUCTS(bf16, float)
+TAPER_PRODUCTS(bf16, bf16)
 #undef TAPER_PRODUCTS
+template void Products::weight_gradient<float>(const LinearShape&, const float*, const float*,
+                                               float*, bool);
+template void Products::weight_gradient<bf16>(const LinearShape&, const bf16*, const bf16*, float*,
+                                              bool);
 
 }  // namespace taper

@@ -23,21 +23,19 @@ class Products {
   Products();
   ~Products();
 
-  // y = x weight^T, plus `residual` [N, out] when given (it may not be y).
-  template <typename T>
-  void forward(const LinearShape& shape, const T* x, const T* weight, T* y,
-               const T* residual = nullptr);
-  // dx = dy weight; with `accumulate`, dx += dy weight.
-  template <typename T>
-  void input_gradient(const LinearShape& shape, const T* dy, const T* weight, T* dx,
+  // y = x weight^T, plus `residual` [N, out] when given (it may not be y). Results are in T or
+  // float.
+  template <typename T, typename Y>
+  void forward(const LinearShape& shape, const T* x, const T* weight, Y* y,
+               const Y* residual = nullptr);
+  // dx = dy weight; with `accumulate`, dx += dy weight. In T or float.
+  template <typename T, typename X>
+  void input_gradient(const LinearShape& shape, const T* dy, const T* weight, X* dx,
                       bool accumulate = false);
   // dweight = dy^T x in float; with `accumulate`, dweight += dy^T x.
   template <typename T>
   void weight_gradient(const LinearShape& shape, const T* dy, const T* x, float* dweight,
                        bool accumulate);
-  // logits = x weight^T in float.
-  template <typename T>
-  void logits(const LinearShape& shape, const T* x, const T* weight, float* y);
 
   // Whether the CPU has instructions for products of T (bf16: AVX-512 BF16 or AMX).
   static bool has_fast_bf16();

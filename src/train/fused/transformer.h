@@ -16,8 +16,9 @@
 // split each op instead.
 //
 // Kept per layer and token: h twice, q k v, the attention's output, gate and up, the statistics.
-// T is float, or bf16 for activations and operands of products: statistics, softmax, losses,
-// gradients of parameters stay float. Results repeat bit for bit at a fixed number of threads.
+// T is float, or bf16 for operands of products and what they keep: the residual stream and its
+// gradient, statistics, softmax, losses and gradients of parameters stay float. Results repeat bit
+// for bit at a fixed number of threads.
 #pragma once
 
 #include <cstdint>
