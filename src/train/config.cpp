@@ -119,7 +119,8 @@ ConfigSchema train_schema(TrainConfig& c) {
   s.add("train.seed", &c.train.seed, "Names the random streams of initialisation and data.");
   s.add("train.threads", &c.train.threads, "Threads; 0: one per core.");
   s.add("train.dtype", &c.train.dtype,
-        "Type of activations and operands of products: fp32 or bf16; all else stays fp32.");
+        "Type of the products' operands, fp32 or bf16; residual stream, statistics, "
+        "loss, weights and gradients stay fp32.");
   s.add("train.valid_every", &c.train.valid_every,
         "Steps between validations; 0: a tenth of the steps.");
   s.add("train.valid_windows", &c.train.valid_windows,
