@@ -43,20 +43,42 @@ HWY_INLINE void scale_rows(RowRange rows, int64_t in, const float* weight, const
   }
 }
 
+// kVectors vectors of columns from i on: whole cache lines of each row.
+template <int kVectors, class Part>
+HWY_INLINE void scale_backward_columns(const ScaledWeightGradient& args, int64_t i, Part part) {
+  const Tag d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto c = hn::Set(d, args.scale);
+  hn::Vec<Tag> scale[kVectors], sum[kVectors];
+  for (int v = 0; v < kVectors; ++v) {
+    scale[v] = hn::Mul(c, load(d, args.gamma_t + i + v * lanes, part));
+    sum[v] = hn::Zero(d);
+  }
+  for (int64_t row = 0; row < args.out; ++row) {
+    for (int v = 0; v < kVectors; ++v) {
+      const int64_t at = row * args.in + i + v * lanes;
+      auto g = hn::Zero(d);
+      for (float* gradient : args.gradients) {
+        g = hn::Add(g, load(d, gradient + at, part));
+        store(d, hn::Zero(d), gradient + at, part);
+      }
+      sum[v] = hn::MulAdd(g, load(d, args.weight + at, part), sum[v]);
+      store(d, hn::MulAdd(g, scale[v], load(d, args.dweight + at, part)), args.dweight + at, part);
+    }
+  }
+  for (int v = 0; v < kVectors; ++v) {
+    float* to = args.dgamma_t + i + v * lanes;
+    store(d, hn::MulAdd(c, sum[v], load(d, to, part)), to, part);
+  }
+}
+
 void ScaleBackward(const ScaledWeightGradient& args, RowRange columns) {
   const Tag d;
-  const auto c = hn::Set(d, args.scale);
-  for_each_vector(d, columns.end - columns.begin, [&](int64_t j, auto part) HWY_ATTR {
-    const int64_t i = columns.begin + j;
-    const auto scale = hn::Mul(c, load(d, args.gamma_t + i, part));
-    auto sum = hn::Zero(d);
-    for (int64_t row = 0; row < args.out; ++row) {
-      const int64_t at = row * args.in + i;
-      const auto g = load(d, args.gradient + at, part);
-      sum = hn::MulAdd(g, load(d, args.weight + at, part), sum);
-      store(d, hn::MulAdd(g, scale, load(d, args.dweight + at, part)), args.dweight + at, part);
-    }
-    store(d, hn::MulAdd(c, sum, load(d, args.dgamma_t + i, part)), args.dgamma_t + i, part);
+  const auto block = 4 * static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = columns.begin;
+  for (; i + block <= columns.end; i += block) scale_backward_columns<4>(args, i, AllLanes{});
+  for_each_vector(d, columns.end - i, [&](int64_t j, auto part) HWY_ATTR {
+    scale_backward_columns<1>(args, i + j, part);
   });
 }
 

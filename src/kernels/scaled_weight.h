@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "kernels/types.h"
 
@@ -23,12 +24,12 @@ template <typename T>
 void scale_weight(RowRange rows, int64_t in, const float* weight, const float* scale, T* to);
 
 struct ScaledWeightGradient {
-  const float* gradient;  // G [out, in]
-  const float* weight;    // W [out, in]
-  const float* gamma_t;   // [in]
-  float scale;            // c
-  float* dweight;         // [out, in], added to
-  float* dgamma_t;        // [in], added to
+  std::span<float* const> gradients;  // [out, in] each, whose sum is G; set to 0
+  const float* weight;                // W [out, in]
+  const float* gamma_t;               // [in]
+  float scale;                        // c
+  float* dweight;                     // [out, in], added to
+  float* dgamma_t;                    // [in], added to
   int64_t out, in;
 };
 

@@ -44,24 +44,28 @@ TEST(ScaledWeight, Gradients_MatchTheChainRule) {
     const int64_t out = 7;
     const double c = 0.7;
     const Values w = random_values(out * in, 1), g = random_values(out * in, 2),
-                 gamma_t = random_values(in, 3), before = random_values(out * in, 4);
+                 gamma_t = random_values(in, 3), before = random_values(out * in, 4),
+                 more = random_values(out * in, 5);
     Values dweight = before, dgamma_t(at(in), 0.5);
     for (int64_t i = 0; i < out * in; ++i) {
-      dweight[at(i)] += g[at(i)] * c * gamma_t[at(i % in)];
-      dgamma_t[at(i % in)] += c * g[at(i)] * w[at(i)];
+      dweight[at(i)] += (g[at(i)] + more[at(i)]) * c * gamma_t[at(i % in)];
+      dgamma_t[at(i % in)] += c * (g[at(i)] + more[at(i)]) * w[at(i)];
     }
-    const auto gradient = stored<float>(g), weight = stored<float>(w),
-               gamma = stored<float>(gamma_t);
+    const auto weight = stored<float>(w), gamma = stored<float>(gamma_t);
     SCOPED_TRACE(in);
     test::for_each_target([&] {
       auto to_weight = stored<float>(before);
       std::vector<float> to_gamma(at(in), 0.5f);
-      const ScaledWeightGradient args{gradient.data(),  weight.data(),   gamma.data(), 0.7f,
+      auto first = stored<float>(g), second = stored<float>(more);
+      const std::vector<float*> gradients = {first.data(), second.data()};
+      const ScaledWeightGradient args{gradients,        weight.data(),   gamma.data(), 0.7f,
                                       to_weight.data(), to_gamma.data(), out,          in};
       scale_weight_backward(args, {0, in / 2});
       scale_weight_backward(args, {in / 2, in});
       expect_near(widened(to_weight), dweight, 1e-6);
       expect_near(widened(to_gamma), dgamma_t, 1e-5);
+      EXPECT_EQ(first, std::vector<float>(first.size(), 0.0f));
+      EXPECT_EQ(second, first);
     });
   }
 }

@@ -1,5 +1,7 @@
 #include "train/fused/operands.h"
 
+#include <algorithm>
+
 #include "kernels/scaled_weight.h"
 #include "train/fused/blocks.h"
 
@@ -90,7 +92,7 @@ void Operands::redirect(float* gradients, FusedParameters& made) const {
   }
 }
 
-void Operands::backward(const float* gradients, const FusedParameters& parameters) const {
+void Operands::backward(std::vector<float*> gradients, const FusedParameters& parameters) const {
   FusedParameters to = parameters;
   const std::vector<Product> products = products_of(config_, to);
   for (size_t i = 0; i < products.size(); ++i) {
@@ -106,8 +108,23 @@ void Operands::backward(const float* gradients, const FusedParameters& parameter
                                     p.in};
     parallel_blocks(p.in, 64,
                     [&](int64_t, RowRange columns) { scale_weight_backward(args, columns); });
-    gradients += p.size();
+    for (float*& gradient : gradients) gradient += p.size();
   }
+}
+
+std::vector<RowRange> Operands::idle_gradients(const FusedParameters& parameters) const {
+  FusedParameters to = parameters;
+  const std::vector<Product> products = products_of(config_, to);
+  std::vector<RowRange> idle;
+  for (size_t i = 0; i < products.size(); ++i) {
+    const Product& p = products[i];
+    if (!carries_[i] || p.leaf->gradient == parameters.embedding.gradient) continue;
+    const int64_t begin = p.leaf->gradient - parameters.gradients.data();
+    idle.push_back({begin, begin + p.size()});
+  }
+  std::sort(idle.begin(), idle.end(),
+            [](const RowRange& a, const RowRange& b) { return a.begin < b.begin; });
+  return idle;
 }
 
 int64_t Operands::memory_bytes(const ModelConfig& config, Activations activations, bool tapered) {

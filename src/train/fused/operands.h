@@ -24,8 +24,12 @@ class Operands {
   int64_t gradient_size() const;
   // Has those gradients of `made` added up at `gradients`.
   void redirect(float* gradients, FusedParameters& made) const;
-  // Adds them to the gradients of weights and norms in `parameters`.
-  void backward(const float* gradients, const FusedParameters& parameters) const;
+  // Adds the sum of all lanes' to the gradients of weights and norms in `parameters`, and sets them
+  // to 0.
+  void backward(std::vector<float*> gradients, const FusedParameters& parameters) const;
+  // Ranges of parameters.gradients, in order, to which no pass adds: those of operands with a norm,
+  // but for what they share with the embedding.
+  std::vector<RowRange> idle_gradients(const FusedParameters& parameters) const;
 
   // Bytes of the operands, and of gradient_size() floats; `tapered`: the model has norms to carry.
   static int64_t memory_bytes(const ModelConfig& config, Activations activations, bool tapered);

@@ -207,24 +207,30 @@ PassSums FusedTransformer::gather(const FusedParameters& parameters, const PassO
   }
   if (!options.backward) return sums;
 
-  const int64_t operand_size = operands_->gradient_size();
-  const auto operand_gradients = [&](Lane& lane) {
-    return std::span(floats(operand_size, lane.operand_gradients),
-                     static_cast<size_t>(operand_size));
-  };
-  const std::span<float> of_operands = operand_gradients(lanes_[0]);
   {
     const PassTimer time(profile_, PassOp::kGather, true);
+    const std::vector<RowRange> idle = operands_->idle_gradients(parameters);
+    const auto size = std::ssize(parameters.gradients);
     for (size_t i = 1; i < lanes; ++i) {
       auto* own = reinterpret_cast<float*>(lanes_[i].gradients.data());
-      move_gradients(own, parameters.gradients);
-      move_gradients(own + std::ssize(parameters.gradients), parameters.taper_gradients);
-      move_gradients(operand_gradients(lanes_[i]).data(), of_operands);
+      int64_t begin = 0;
+      const auto move_up_to = [&](int64_t end) {
+        move_gradients(own + begin, parameters.gradients.subspan(static_cast<size_t>(begin),
+                                                                 static_cast<size_t>(end - begin)));
+      };
+      for (const RowRange& range : idle) {
+        move_up_to(range.begin);
+        begin = range.end;
+      }
+      move_up_to(size);
+      move_gradients(own + size, parameters.taper_gradients);
     }
   }
   const PassTimer time(profile_, PassOp::kOperands, true);
-  operands_->backward(of_operands.data(), parameters);
-  std::memset(of_operands.data(), 0, of_operands.size_bytes());
+  std::vector<float*> of_operands;
+  for (size_t i = 0; i < lanes; ++i)
+    of_operands.push_back(reinterpret_cast<float*>(lanes_[i].operand_gradients.data()));
+  operands_->backward(of_operands, parameters);
   return sums;
 }
 
