@@ -19,6 +19,10 @@ struct Case {
   TaperScope scope;
   double gate;
   bool tied;
+
+  friend std::ostream& operator<<(std::ostream& out, const Case& c) {
+    return out << to_string(c.scope) << " gate " << c.gate << (c.tied ? " tied" : " untied");
+  }
 };
 
 TaperState state_of(const Transformer& model, TaperScope scope, double gate) {

@@ -23,6 +23,11 @@ struct Case {
   bool anchor;
   bool tied;
   bool skip_first;
+
+  friend std::ostream& operator<<(std::ostream& out, const Case& c) {
+    return out << to_string(c.scope) << " gate " << c.gate << (c.anchor ? " anchor" : "")
+               << (c.tied ? " tied" : " untied") << (c.skip_first ? " skip_first" : "");
+  }
 };
 
 // The same weights in float, from a model in double.

@@ -21,6 +21,11 @@ struct Case {
   double gate;
   bool anchor;
   bool tied;
+
+  friend std::ostream& operator<<(std::ostream& out, const Case& c) {
+    return out << to_string(c.scope) << " gate " << c.gate << (c.anchor ? " anchor" : "")
+               << (c.tied ? " tied" : " untied");
+  }
 };
 
 class WholeGraph : public testing::TestWithParam<Case> {};
