@@ -294,6 +294,8 @@ TrainBenchResult bench_train(const TrainBenchOptions& options) {
   if (options.dtype != "fp32" && options.dtype != "bf16")
     throw ConfigError(fmt::format("--dtype {}: no such type", options.dtype), "use fp32 or bf16");
   if (options.rounds < 1) throw ConfigError("--rounds: at least 1 is needed");
+  if (!(options.seconds >= 0 && options.seconds <= 3600))
+    throw ConfigError(fmt::format("--seconds {}: a turn lasts 0 to 3600 seconds", options.seconds));
   if (options.threads > 0) at::set_num_threads(options.threads);
   const Activations activations =
       options.dtype == "bf16" ? Activations::kBF16 : Activations::kFloat;

@@ -89,6 +89,9 @@ TEST(BenchTrainCommand, WhatItDoesNotKnow_IsNamed) {
   expect_error(bench("paper-2m", {}), "paper-3m");
   expect_error(bench(config, {"--dtype", "fp16"}), "fp32 or bf16");
   expect_error(bench(config, {"--norm", "taperd"}), "plain, taper or settled");
+  for (const char* seconds : {"nan", "-1"})
+    expect_error(run_command("taper-train", {"bench", "train", "--seconds", seconds}),
+                 "0 to 3600 seconds");
   expect_error(bench(config, {"--against", "jax"}), "torch-eager or torch-compile");
 }
 
