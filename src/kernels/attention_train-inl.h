@@ -124,8 +124,9 @@ HWY_INLINE auto first_lanes(int64_t count, int64_t half) {
   return hn::FirstN(Tag<R>(), static_cast<size_t>(std::clamp<int64_t>(left, 0, kLanes<R>)));
 }
 
-// Scores up to this need no shift: no sum of 2^s, nor of 2^s v, overflows or vanishes.
-constexpr double kMaxUnshifted = 100;
+// Scores up to this need no shift: sums of 2^s, and of 2^s v for values up to 2^20, neither
+// overflow nor vanish in windows of up to 2^16 tokens.
+constexpr double kMaxUnshifted = 90;
 
 // What one block of queries [i0, i0 + Y) of one head reads and gives: qt [K, Y] scaled by log2 e /
 // sqrt(K); keys and values [T, K]; with p = 2^(score - shift[y]), sum [Y] of p, out [K, Y] of p v.
