@@ -20,7 +20,7 @@ build: bootstrap ## build taper and taper-train into build/release/bin
 test: build ## build, then run all tests
 	@ctest --preset release -j$(JOBS)
 
-demo: bootstrap ## train, taper, fold and write text; 5 to 12 minutes on 2 cores
+demo: bootstrap ## train, taper, fold and write text; 2 to 5 minutes on 2 cores
 	@$(call compile,release) --target taper taper-train
 	@tools/demo.sh
 
