@@ -142,14 +142,12 @@ HWY_INLINE void forward_group(const AttentionShape& shape, int64_t group, const 
       attention::rows_to_blocks(kY<R>, width, kY<R>, rows, qt);
       const BlockForward<R> block{width,  i0,    i0 + count, qt,     keys,
                                   values, shift, sum,        result, tile};
+      // No score exceeds |q| |k|.
+      const R bound = std::sqrt(key_square * max_square(count, width, rows, squares));
+      const bool unshifted = bound <= attention::kMaxUnshifted;
+      if (unshifted) fill_zero(shift, kY<R>);
       with_width<R>(width, [&](auto kWidth) HWY_ATTR {
-        // No score exceeds |q| |k|.
-        const R bound = std::sqrt(key_square * max_square(count, width, rows, squares));
-        if (bound <= attention::kMaxUnshifted) {
-          fill_zero(shift, kY<R>);
-        } else {
-          attention::score_maxima<kWidth.value>(block);
-        }
+        if (!unshifted) attention::score_maxima<kWidth.value>(block);
         attention::forward_block<kWidth.value>(block);
       });
       finish_block(block);

@@ -345,13 +345,12 @@ TrainBenchResult bench_train(const TrainBenchOptions& options) {
   std::vector<double> peer_memory(peers.size());
   for (int round = 0; round < options.rounds; ++round) {
     if (interrupted()) throw Interrupted("interrupted", "");
-    result.limit_flops = std::max(
-        result.limit_flops,
-        activations == Activations::kBF16 ? bf16_limit() : limit(run_fma_chains, int64_t{1} << 25));
-    if (options.profile) {
-      result.fma_limit = std::max(result.fma_limit, limit(run_fma_chains, int64_t{1} << 22));
+    const bool half = activations == Activations::kBF16;
+    if (!half || options.profile)
+      result.fma_limit = std::max(result.fma_limit, limit(run_fma_chains, int64_t{1} << 25));
+    result.limit_flops = half ? std::max(result.limit_flops, bf16_limit()) : result.fma_limit;
+    if (options.profile)
       result.exp_limit = std::max(result.exp_limit, limit(run_exponentials, int64_t{1} << 22));
-    }
     for (size_t turn = 0; turn < states.size(); ++turn) {
       // Another one begins each round, so that none keeps one place among the turns.
       const size_t i = (turn + static_cast<size_t>(round)) % states.size();

@@ -30,8 +30,8 @@ struct Limits {
 
 // Counts `body` over `elements` on the best target here.
 void expect_at_most(int64_t elements, const Limits& limits, const std::function<void()>& body) {
-#ifndef NDEBUG
-  GTEST_SKIP() << "only optimised builds have counts to compare";
+#if !defined(NDEBUG) || __GNUC__ != 12
+  GTEST_SKIP() << "the limits are for optimised builds by GCC 12";
 #endif
   const bool avx3 = hwy::SupportedTargets() & HWY_AVX3;
   if (!avx3 && !(hwy::SupportedTargets() & HWY_AVX2)) GTEST_SKIP() << "no target with limits";
