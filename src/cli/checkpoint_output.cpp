@@ -12,9 +12,8 @@ void require_writable_target(const fs::path& out, const fs::path& source, bool f
     throw ConfigError(out.string() + ": already exists",
                       "choose another name, or replace it with --force");
   }
-  if (fs::exists(source) && fs::equivalent(out, source)) {
+  if (fs::exists(source) && fs::equivalent(out, source))
     throw ConfigError(out.string() + ": is the folder that is read", "choose another name");
-  }
   const bool replaceable =
       fs::is_directory(out) && (fs::exists(out / "config.json") || fs::is_empty(out));
   if (!replaceable) {

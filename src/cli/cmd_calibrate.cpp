@@ -67,11 +67,10 @@ void run(const Options& options) {
   ThreadPool pool(options.threads);
   const Model model(std::move(checkpoint));
   const Calibration calibration = calibrate(model, pool, sample);
-  if (options.json) {
+  if (options.json)
     print_json(to_json(calibration, sample));
-  } else {
+  else
     print_text(table(calibration, sample));
-  }
 }
 
 }  // namespace

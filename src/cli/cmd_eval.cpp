@@ -37,9 +37,8 @@ Sequences load_sequences(const Checkpoint& checkpoint, const Options& options) {
     }
     return shard_windows(TokenShard(options.data), config, tokenizer.get(), context);
   }
-  if (options.text.empty()) {
+  if (options.text.empty())
     throw ConfigError("no text to evaluate on", "give --data F.tok or --text F");
-  }
   if (!tokenizer) {
     throw FormatError(checkpoint.path().string() + ": has no tokenizer.json to read text with",
                       "give tokens with --data F.tok");
@@ -82,11 +81,10 @@ void run(const Options& options, bool has_gate) {
   const Model model(std::move(checkpoint), model_options);
   ThreadPool pool(options.threads);
   const Evaluation evaluation = evaluate(model, pool, sequences);
-  if (options.json) {
+  if (options.json)
     print_json(to_json(evaluation, model.gate()));
-  } else {
+  else
     print_text(to_text(evaluation, options));
-  }
 }
 
 }  // namespace

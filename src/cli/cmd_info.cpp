@@ -26,17 +26,15 @@ struct Options {
 // Elements of all tensors that the model uses (a tied head counts once).
 int64_t count_parameters(const Checkpoint& checkpoint) {
   int64_t count = 0;
-  for (const TensorSpec& spec : expected_tensors(checkpoint.config(), checkpoint.taper())) {
+  for (const TensorSpec& spec : expected_tensors(checkpoint.config(), checkpoint.taper()))
     count += checkpoint.tensors().at(spec.name).num_elements();
-  }
   return count;
 }
 
 std::string dtypes(const Checkpoint& checkpoint) {
   std::set<std::string_view> names;
-  for (const TensorView& tensor : checkpoint.tensors().tensors()) {
+  for (const TensorView& tensor : checkpoint.tensors().tensors())
     names.insert(dtype_name(tensor.dtype));
-  }
   return fmt::format("{}", fmt::join(names, "+"));
 }
 
@@ -44,9 +42,8 @@ Json describe(const Checkpoint& checkpoint) {
   const ModelConfig& config = checkpoint.config();
   const TaperState& taper = checkpoint.taper();
   std::array<int64_t, 3> states{};
-  for (const NormSite& site : norm_sites(config)) {
+  for (const NormSite& site : norm_sites(config))
     ++states[static_cast<size_t>(checkpoint.norm_state(site))];
-  }
   Json tokenizer;  // null without one
   if (const auto path = checkpoint.tokenizer_path()) {
     const auto loaded = load_tokenizer(*path);
@@ -118,11 +115,10 @@ std::string for_people(const Checkpoint& checkpoint, const Json& info) {
 void run(const Options& options) {
   const Checkpoint checkpoint = Checkpoint::open(options.checkpoint);
   const Json info = describe(checkpoint);
-  if (options.json) {
+  if (options.json)
     print_json(info);
-  } else {
+  else
     print_text(for_people(checkpoint, info));
-  }
 }
 
 }  // namespace

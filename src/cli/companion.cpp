@@ -59,9 +59,8 @@ void start_companion(int argc, const char* const* argv) {
 }
 
 void list_companion_commands(CLI::App& root) {
-  for (const CompanionCommand& command : kCommands) {
+  for (const CompanionCommand& command : kCommands)
     add_command(root, kTrain, command.name, command.summary);
-  }
 }
 
 }  // namespace taper

@@ -45,9 +45,8 @@ std::string left_column(const CLI::Option& option, bool is_positional) {
   std::string text;
   for (const std::string& name : option.get_snames()) text += (text.empty() ? "-" : ", -") + name;
   if (text.empty()) text = "    ";
-  for (const std::string& name : option.get_lnames()) {
+  for (const std::string& name : option.get_lnames())
     text += (text.back() == ' ' ? "--" : ", --") + name;
-  }
   if (!is_flag(option)) text += " " + value_name(option);
   if (option.get_expected_max() == CLI::detail::expected_max_vector_size) text += "...";
   return text;
@@ -57,11 +56,10 @@ std::string left_column(const CLI::Option& option, bool is_positional) {
 std::string right_column(const CLI::Option& option) {
   std::string text = option.get_description() + accepted_values(option);
   const std::string value = option.get_default_str();
-  if (option.get_required()) {
+  if (option.get_required())
     text += " (required)";
-  } else if (!is_flag(option) && !value.empty() && value != "[]" && value != "\"\"") {
+  else if (!is_flag(option) && !value.empty() && value != "[]" && value != "\"\"")
     text += " [default: " + value + "]";
-  }
   return text;
 }
 

@@ -31,9 +31,8 @@ Help on a command: taper COMMAND --help)";
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (taper::is_companion_command(argc, argv)) {
+  if (taper::is_companion_command(argc, argv))
     return taper::run_guarded([&] { taper::start_companion(argc, argv); });
-  }
   CLI::App root("train transformers without norms, fold the norms away, run what is left");
   taper::set_up_root(root, "taper");
   taper::set_up_commands(root);

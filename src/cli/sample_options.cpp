@@ -20,9 +20,8 @@ TokenSample load_sample(const Checkpoint& checkpoint, const SampleOptions& optio
     return sample_shard(TokenShard(options.data), config, tokenizer ? tokenizer->fingerprint() : 0,
                         options.size);
   }
-  if (options.text.empty()) {
+  if (options.text.empty())
     throw ConfigError("no tokens to run the model on", "give --data F.tok or --text F");
-  }
   if (!tokenizer) {
     throw ConfigError(checkpoint.path().string() + ": has no tokenizer.json to read text with",
                       "give tokens with --data F.tok");

@@ -36,18 +36,16 @@ void warn_about_ignored(const ConfigSchema& schema, const TrainConfig& config) {
   const auto warn = [&](const char* key, const std::string& reason) {
     if (schema.was_set(key)) log_warning(fmt::format("{} is ignored: {}", key, reason));
   };
-  if (!config.init.from.empty()) {
+  if (!config.init.from.empty())
     for (const char* key :
          {"model.preset", "model.vocab_size", "model.width", "model.layers", "model.heads",
           "model.kv_heads", "model.ffn_width", "model.context", "model.rope_theta",
           "model.norm_eps", "model.tied_head", "init.std", "init.scale_residual"})
       warn(key, "init.from names a checkpoint");
-  }
-  if (!config.tapers()) {
+  if (!config.tapers())
     for (const char* key : {"taper.start", "taper.end", "taper.ema_weight",
                             "taper.skip_first_position", "anchor.enabled", "anchor.weight"})
       warn(key, "taper.scope is \"none\"");
-  }
 }
 
 void run(const Options& options) {

@@ -100,9 +100,8 @@ bool convert(const toml::node& node, std::vector<T>& out) {
   const toml::array* array = node.as_array();
   if (array == nullptr) return false;
   std::vector<T> values(array->size());
-  for (size_t i = 0; i < values.size(); ++i) {
+  for (size_t i = 0; i < values.size(); ++i)
     if (!convert((*array)[i], values[i])) return false;
-  }
   out = std::move(values);
   return true;
 }
@@ -118,9 +117,8 @@ std::string shown(const toml::node& node) {
   std::ostringstream stream;
   node.visit([&stream](const auto& value) { stream << value; });
   std::string text = std::move(stream).str();
-  if (text.size() > 60 || text.find('\n') != std::string::npos) {
+  if (text.size() > 60 || text.find('\n') != std::string::npos)
     text = text.substr(0, std::min<size_t>(text.find('\n'), 60)) + "...";
-  }
   return text;
 }
 
@@ -180,9 +178,11 @@ struct ConfigSchema::Loader {
 
   // A section, or a prefix of one ("a" of "a.b").
   bool is_section(const std::string& key) const {
-    return std::any_of(schema.sections_.begin(), schema.sections_.end(), [&](const Section& s) {
-      return s.name == key || s.name.compare(0, key.size() + 1, key + ".") == 0;
-    });
+    return std::any_of(
+        schema.sections_.begin(), schema.sections_.end(),
+        [&](const Section& s) {
+          return s.name == key || s.name.compare(0, key.size() + 1, key + ".") == 0;
+        });
   }
 
   std::string section_suggestion(const std::string& key) const {
@@ -220,9 +220,8 @@ void ConfigSchema::add_entry(const std::string& key, Target target, std::string 
 }
 
 const ConfigSchema::Entry* ConfigSchema::find(std::string_view key) const {
-  for (const Entry& entry : entries_) {
+  for (const Entry& entry : entries_)
     if (join(entry.section, entry.name) == key) return &entry;
-  }
   return nullptr;
 }
 
@@ -233,14 +232,12 @@ ConfigSchema::Entry* ConfigSchema::find(std::string_view key) {
 std::string ConfigSchema::suggestion(std::string_view key) const {
   std::vector<std::string> keys;
   for (const Entry& entry : entries_) keys.push_back(join(entry.section, entry.name));
-  if (const std::string nearest = nearest_name(key, keys); !nearest.empty()) {
+  if (const std::string nearest = nearest_name(key, keys); !nearest.empty())
     return fmt::format("did you mean {}?", nearest);
-  }
   // The right name in a wrong section, or in none.
   const std::string_view name = key.substr(key.rfind('.') + 1);
-  for (const Entry& entry : entries_) {
+  for (const Entry& entry : entries_)
     if (entry.name == name) return fmt::format("did you mean {}?", join(entry.section, entry.name));
-  }
   return "";
 }
 
@@ -261,22 +258,19 @@ void ConfigSchema::load_file(const std::filesystem::path& path) {
 
 void ConfigSchema::set(const std::string& assignment) {
   const size_t equals = assignment.find('=');
-  if (equals == std::string::npos) {
+  if (equals == std::string::npos)
     throw ConfigError(fmt::format("\"{}\": expected section.key=value", assignment));
-  }
   const std::string key = trim(std::string_view(assignment).substr(0, equals));
   std::string value = trim(std::string_view(assignment).substr(equals + 1));
   Entry* entry = find(key);
-  if (entry == nullptr) {
+  if (entry == nullptr)
     throw ConfigError(fmt::format("\"{}\": unknown key {}", assignment, key), suggestion(key));
-  }
   const char first = value.empty() ? '\0' : value.front();
   const bool quoted = first == '"' || first == '\'';
-  if (std::holds_alternative<std::string*>(entry->target) && !quoted) {
+  if (std::holds_alternative<std::string*>(entry->target) && !quoted)
     value = to_toml(value);
-  } else if (std::holds_alternative<std::vector<std::string>*>(entry->target) && first != '[') {
+  else if (std::holds_alternative<std::vector<std::string>*>(entry->target) && first != '[')
     value = fmt::format("[{}]", quoted ? value : to_toml(value));
-  }
   const auto expected = [&](const std::string& found) {
     const char* type = std::visit([](auto* target) { return type_text(target); }, entry->target);
     return ConfigError(

@@ -146,9 +146,8 @@ MappedFile::MappedFile(const fs::path& path) : path_(path) {
   const Descriptor fd(open_for_reading(path));
   struct stat status = {};
   if (::fstat(fd.get(), &status) != 0) throw_read_error(path, errno);
-  if (S_ISDIR(status.st_mode)) {
+  if (S_ISDIR(status.st_mode))
     throw FormatError(fmt::format("{}: is a folder, expected a file", path.string()));
-  }
   if (!S_ISREG(status.st_mode)) {
     throw FormatError(fmt::format("{}: is not a regular file", path.string()),
                       "pipes and devices cannot be mapped: write the bytes to a file first");
@@ -276,9 +275,8 @@ AtomicDirectory::~AtomicDirectory() {
 
 void AtomicDirectory::commit() {
   TAPER_CHECK(!committed_);
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(temporary_)) {
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(temporary_))
     if (entry.is_regular_file() || entry.is_directory()) sync_path(entry.path());
-  }
   sync_path(temporary_);
   const char* from = temporary_.c_str();
   const char* to = target_.c_str();
@@ -315,16 +313,14 @@ std::string read_file(const fs::path& path, uint64_t max_bytes) {
   const Descriptor fd(open_for_reading(path));
   struct stat status = {};
   if (::fstat(fd.get(), &status) != 0) throw_read_error(path, errno);
-  if (S_ISDIR(status.st_mode)) {
+  if (S_ISDIR(status.st_mode))
     throw FormatError(fmt::format("{}: is a folder, expected a file", path.string()));
-  }
   const auto too_large = [&] {
     return FormatError(
         fmt::format("{}: larger than the {} bytes allowed here", path.string(), max_bytes));
   };
-  if (S_ISREG(status.st_mode) && static_cast<uint64_t>(status.st_size) > max_bytes) {
+  if (S_ISREG(status.st_mode) && static_cast<uint64_t>(status.st_size) > max_bytes)
     throw too_large();
-  }
   // The size is a hint only: files in /proc report 0, pipes have none, files grow.
   std::string text(static_cast<size_t>(status.st_size) + 1, '\0');
   size_t used = 0;

@@ -37,9 +37,8 @@ class Builder : public nlohmann::json_sax<Json> {
   bool end_array() override { return close(); }
 
   bool key(string_t& value) override {
-    if (!open_.back().keys.insert(value).second) {
+    if (!open_.back().keys.insert(value).second)
       throw FormatError(fmt::format("{}: duplicate key \"{}\"", what_, value));
-    }
     key_ = std::move(value);
     return true;
   }
@@ -48,11 +47,10 @@ class Builder : public nlohmann::json_sax<Json> {
                    const nlohmann::detail::exception& error) override {
     // The library's text is "[json.exception...] parse error at line 1, column 2: reason".
     std::string reason = error.what();
-    if (const size_t colon = reason.find(": "); colon != std::string::npos) {
+    if (const size_t colon = reason.find(": "); colon != std::string::npos)
       reason = reason.substr(colon + 2);
-    } else if (const size_t bracket = reason.find("] "); bracket != std::string::npos) {
+    else if (const size_t bracket = reason.find("] "); bracket != std::string::npos)
       reason = reason.substr(bracket + 2);
-    }
     const auto end = text_.begin() + static_cast<ptrdiff_t>(std::min(position, text_.size()));
     const auto line = 1 + std::count(text_.begin(), end, '\n');
     throw FormatError(
@@ -87,9 +85,8 @@ class Builder : public nlohmann::json_sax<Json> {
   }
 
   bool open(Json value) {
-    if (open_.size() == kMaxDepth) {
+    if (open_.size() == kMaxDepth)
       throw FormatError(fmt::format("{}: nested deeper than {} levels", what_, kMaxDepth));
-    }
     open_.push_back({place(std::move(value)), {}});
     return true;
   }

@@ -102,9 +102,8 @@ void Progress::draw(int64_t done, const std::string& detail) {
     line += fmt::format(" {} {}", format_count(static_cast<double>(done)), unit_);
   }
   line += fmt::format("  {} {}/s", format_count(rate), unit_);
-  if (total_ > done && rate > 0) {
+  if (total_ > done && rate > 0)
     line += fmt::format("  {} left", format_duration(static_cast<double>(total_ - done) / rate));
-  }
   if (!detail.empty()) line += "  " + detail;
 
   const std::lock_guard lock(screen().mutex);

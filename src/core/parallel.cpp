@@ -134,9 +134,8 @@ struct ThreadPool::Impl {
 ThreadPool::ThreadPool(int threads) : impl_(std::make_unique<Impl>()) {
   const int size = std::min(threads > 0 ? threads : available_cores(), kMaxThreads);
   try {
-    for (int i = 1; i < size; ++i) {
+    for (int i = 1; i < size; ++i)
       impl_->workers.emplace_back([impl = impl_.get()] { impl->worker_loop(); });
-    }
   } catch (const std::system_error& error) {
     // Fewer threads would change nothing but speed, yet silently: say so instead.
     impl_->stop = true;

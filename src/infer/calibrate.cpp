@@ -24,12 +24,11 @@ struct Observed {
 std::vector<std::pair<std::string, const float*>> plain_norms(const Model& model) {
   std::vector<std::pair<std::string, const float*>> norms;
   const auto add = [&](const Norm& norm) {
-    if (model.checkpoint().norm_state(norm.site) != NormState::kPlain) {
+    if (model.checkpoint().norm_state(norm.site) != NormState::kPlain)
       throw ConfigError(
           fmt::format("{}: norm {} is tapered or folded; calibration needs a model with its norms",
                       model.checkpoint().path().string(), norm.site.name),
           "calibrate the model it was trained from; taper info shows the state of a checkpoint");
-    }
     norms.emplace_back(norm.site.name, norm.args.gamma);
   };
   for (const Layer& layer : model.layers()) {
@@ -88,9 +87,8 @@ Calibration calibrate(const Model& model, ThreadPool& pool, const TokenSample& s
       progress.update(result.tokens += static_cast<int64_t>(count));
     }
   }
-  for (const auto& [name, gamma] : norms) {
+  for (const auto& [name, gamma] : norms)
     result.norms.push_back(summarize(name, observed.at(name)));
-  }
   const Observed& last = observed.at(norms.back().first);
   NormStatistics all = last.first;
   all.merge(last.rest);

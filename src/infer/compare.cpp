@@ -36,9 +36,8 @@ LogitComparison compare_models(const Model& reference, const Model& other, Threa
       const auto chunk = std::span(ids).subspan(begin, std::min(kChunk, ids.size() - begin));
       const auto a = first.forward(chunk, LogitRows::kAll);
       const auto b = second.forward(chunk, LogitRows::kAll);
-      for (size_t row = 0; row < chunk.size(); ++row) {
+      for (size_t row = 0; row < chunk.size(); ++row)
         comparison.add(a.subspan(row * vocab, vocab), b.subspan(row * vocab, vocab));
-      }
       progress.update(comparison.positions());
     }
   }

@@ -70,9 +70,8 @@ std::vector<DecodeRow> bench_decode(const std::vector<DecodeVariant>& variants, 
   options.validate(variants);
   std::vector<Session> sessions;
   sessions.reserve(variants.size());
-  for (const DecodeVariant& variant : variants) {
+  for (const DecodeVariant& variant : variants)
     sessions.emplace_back(*variant.model, pool, options.new_tokens);
-  }
   std::vector<std::vector<double>> speeds(variants.size());
   Progress progress("decoding", options.rounds + 1, "rounds");
   for (int64_t round = 0; round <= options.rounds; ++round) {

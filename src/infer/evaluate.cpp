@@ -62,9 +62,8 @@ double largest_row_norm(const float* rows, int64_t count, int64_t width) {
   double largest = 0;
   for (int64_t r = 0; r < count; ++r) {
     double square = 0;
-    for (const float* x = rows + r * width; x != rows + (r + 1) * width; ++x) {
+    for (const float* x = rows + r * width; x != rows + (r + 1) * width; ++x)
       square += static_cast<double>(*x) * static_cast<double>(*x);
-    }
     largest = std::max(largest, square);
   }
   return std::sqrt(largest);
@@ -167,9 +166,8 @@ Sequences text_windows(std::string_view text, const std::string& what, const Mod
     if (config.bos_id >= 0) stream.push_back(static_cast<TokenId>(config.bos_id));
     const std::vector<TokenId> ids = tokenizer.encode(document);
     stream.insert(stream.end(), ids.begin(), ids.end());
-    if (config.bos_id < 0 && config.eos_id >= 0) {
+    if (config.bos_id < 0 && config.eos_id >= 0)
       stream.push_back(static_cast<TokenId>(config.eos_id));
-    }
   }
   return windows(std::ssize(stream), context, what, [&](int64_t begin, std::span<TokenId> out) {
     std::copy_n(stream.begin() + begin, out.size(), out.begin());

@@ -14,9 +14,8 @@ FoldReport fold_checkpoint(const Checkpoint& checkpoint, const std::filesystem::
   const FoldedModel folded = fold(checkpoint);
   FoldReport report;
   report.norms_folded = std::ssize(folded.plan.steps);
-  for (const NormSite& site : norm_sites(checkpoint.config())) {
+  for (const NormSite& site : norm_sites(checkpoint.config()))
     report.norms_kept += checkpoint.norm_state(site) == NormState::kPlain ? 1 : 0;
-  }
   std::string tokenizer;
   if (const auto path = checkpoint.tokenizer_path()) tokenizer = read_file(*path);
   const auto write = [&](const AtomicDirectory& directory, const TensorSet& tensors) {

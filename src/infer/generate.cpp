@@ -85,14 +85,12 @@ Prompt make_prompt(const ModelConfig& config, const Tokenizer& tokenizer, std::s
                    SpecialTokens specials) {
   Prompt prompt{tokenizer.encode(text, specials), !text.empty()};
   const auto bos = static_cast<TokenId>(config.bos_id);
-  if (bos >= 0 && !prompt.ids.empty() && prompt.ids.front() == bos) {
+  if (bos >= 0 && !prompt.ids.empty() && prompt.ids.front() == bos)
     log_warning("the prompt spells the beginning-of-text token itself: no second one is added");
-  } else if (bos >= 0) {
+  else if (bos >= 0)
     prompt.ids.insert(prompt.ids.begin(), bos);
-  }
-  if (prompt.ids.empty() && config.eos_id >= 0) {
+  if (prompt.ids.empty() && config.eos_id >= 0)
     prompt.ids.push_back(static_cast<TokenId>(config.eos_id));
-  }
   if (prompt.ids.empty()) {
     throw ConfigError("the prompt is empty, and this model has no token that begins a text",
                       "give it a few words");
@@ -101,9 +99,8 @@ Prompt make_prompt(const ModelConfig& config, const Tokenizer& tokenizer, std::s
 }
 
 int64_t needed_capacity(const ModelConfig& config, int64_t prompt_tokens, int64_t max_new_tokens) {
-  if (max_new_tokens < 0) {
+  if (max_new_tokens < 0)
     throw ConfigError(fmt::format("{} new tokens, expected 0 or more", max_new_tokens));
-  }
   if (prompt_tokens > config.context) {
     throw ConfigError(
         fmt::format("the prompt of {} tokens is longer than the model's context of {}",

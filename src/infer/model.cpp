@@ -115,9 +115,8 @@ int64_t Model::weight_bytes_per_token() const {
   int64_t total = elements(head_) + config().width * (1 + norm_rows(final_norm_));
   for (const Layer& layer : layers_) {
     for (const Linear* linear :
-         {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
+         {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down})
       total += elements(*linear);
-    }
     total += config().width * (norm_rows(layer.attention_norm) + norm_rows(layer.ffn_norm));
   }
   return total * static_cast<int64_t>(sizeof(float));

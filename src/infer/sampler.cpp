@@ -88,9 +88,8 @@ std::vector<Candidate> Sampler::candidates(std::span<const float> logits) const 
   TAPER_CHECK(limit_ <= std::ssize(logits) && options_.temperature > 0);
   const double largest = logits[static_cast<size_t>(most_likely(logits, limit_))];
   std::vector<Candidate> result(static_cast<size_t>(limit_));
-  for (size_t i = 0; i < result.size(); ++i) {
+  for (size_t i = 0; i < result.size(); ++i)
     result[i] = {static_cast<int32_t>(i), std::exp((logits[i] - largest) / options_.temperature)};
-  }
   keep_top_k(result, options_.top_k);
   keep_top_p(result, options_.top_p);
   keep_min_p(result, options_.min_p);
@@ -111,9 +110,8 @@ int32_t Sampler::sample(std::span<const float> logits) {
     if (rest < 0) return candidate.id;
   }
   // Only rounding leads here; a weight that underflowed to zero must not win by it.
-  for (auto it = survivors.rbegin(); it != survivors.rend(); ++it) {
+  for (auto it = survivors.rbegin(); it != survivors.rend(); ++it)
     if (it->weight > 0) return it->id;
-  }
   TAPER_CHECK(false);
 }
 

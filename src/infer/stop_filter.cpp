@@ -8,10 +8,9 @@
 namespace taper {
 
 StopFilter::StopFilter(std::vector<std::string> stops) : stops_(std::move(stops)) {
-  for (const std::string& stop : stops_) {
+  for (const std::string& stop : stops_)
     if (stop.empty())
       throw ConfigError("a stop string is empty", "it would end every text at once");
-  }
 }
 
 std::string StopFilter::push(std::string_view text) {
@@ -25,9 +24,8 @@ std::string StopFilter::push(std::string_view text) {
   }
   size_t kept = 0;  // the longest end of the text that begins a stop string
   for (const std::string& stop : stops_) {
-    for (size_t size = std::min(stop.size() - 1, held_.size()); size > kept; --size) {
+    for (size_t size = std::min(stop.size() - 1, held_.size()); size > kept; --size)
       if (held_.ends_with(std::string_view(stop).substr(0, size))) kept = size;
-    }
   }
   std::string result = held_.substr(0, held_.size() - kept);
   held_.erase(0, result.size());

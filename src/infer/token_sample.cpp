@@ -118,9 +118,8 @@ TokenSample sample_random_ids(const ModelConfig& config, const SampleSize& size)
   const int64_t count = size.max_tokens == 0 ? kRandomIds : std::min(kRandomIds, size.max_tokens);
   Random random(/*seed=*/20260210);
   std::vector<TokenId> ids;
-  for (int64_t i = 0; i < count; ++i) {
+  for (int64_t i = 0; i < count; ++i)
     ids.push_back(static_cast<TokenId>(random.below(static_cast<uint64_t>(config.vocab_size))));
-  }
   TokenSample sample{{}, "random token ids (the model has no tokenizer)"};
   int64_t total = 0;
   append_windows(ids, size.window_of(config), count, sample.sequences, total);

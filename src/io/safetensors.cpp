@@ -56,14 +56,12 @@ class HeaderReader {
       : path_(path.string()), bytes_(bytes) {}
 
   void read() {
-    if (bytes_.size() < sizeof(uint64_t)) {
+    if (bytes_.size() < sizeof(uint64_t))
       fail("{} bytes, a safetensors file has at least 8", bytes_.size());
-    }
     uint64_t header_bytes = 0;
     std::memcpy(&header_bytes, bytes_.data(), sizeof(header_bytes));
-    if (header_bytes > kMaxHeaderBytes) {
+    if (header_bytes > kMaxHeaderBytes)
       fail("header length {} at offset 0 is above the limit of {}", header_bytes, kMaxHeaderBytes);
-    }
     if (header_bytes > bytes_.size() - sizeof(uint64_t)) {
       fail("header length {} at offset 0 goes past the end of the file ({} bytes)", header_bytes,
            bytes_.size());
@@ -74,13 +72,11 @@ class HeaderReader {
                                 header_bytes);
     const Json header = parse_json(text, path_ + ": header");
     if (!header.is_object()) fail("header is not a JSON object");
-    for (const auto& [name, entry] : header.items()) {
-      if (name == kMetadataKey) {
+    for (const auto& [name, entry] : header.items())
+      if (name == kMetadataKey)
         read_metadata(entry);
-      } else {
+      else
         read_tensor(name, entry);
-      }
-    }
     check_coverage();
   }
 
@@ -105,20 +101,17 @@ class HeaderReader {
 
   void read_tensor(const std::string& name, const Json& entry) {
     if (!entry.is_object()) fail("tensor {}: its entry is not an object", name);
-    for (const auto& [key, value] : entry.items()) {
-      if (key != "dtype" && key != "shape" && key != "data_offsets") {
+    for (const auto& [key, value] : entry.items())
+      if (key != "dtype" && key != "shape" && key != "data_offsets")
         fail("tensor {}: unknown key \"{}\"", name, key);
-      }
-    }
     TensorView tensor;
     tensor.name = name;
     tensor.dtype = read_dtype(name, entry);
     uint64_t expected = dtype_size(tensor.dtype);
     for (const Json& dimension : member(name, entry, "shape")) {
       const uint64_t size = read_unsigned(name, "shape", dimension);
-      if (size > INT64_MAX || __builtin_mul_overflow(expected, size, &expected)) {
+      if (size > INT64_MAX || __builtin_mul_overflow(expected, size, &expected))
         fail("tensor {}: the size of shape {} overflows", name, entry["shape"].dump());
-      }
       tensor.shape.push_back(static_cast<int64_t>(size));
     }
     if (tensor.shape.size() > kMaxDimensions) {
@@ -129,9 +122,8 @@ class HeaderReader {
     uint64_t product_without_zero = dtype_size(tensor.dtype);
     for (const int64_t size : tensor.shape) {
       const uint64_t factor = static_cast<uint64_t>(std::max<int64_t>(size, 1));
-      if (__builtin_mul_overflow(product_without_zero, factor, &product_without_zero)) {
+      if (__builtin_mul_overflow(product_without_zero, factor, &product_without_zero))
         fail("tensor {}: the size of shape {} overflows", name, entry["shape"].dump());
-      }
     }
     const Json& offsets = member(name, entry, "data_offsets");
     if (offsets.size() != 2) fail("tensor {}: data_offsets is not a pair", name);
@@ -163,9 +155,8 @@ class HeaderReader {
     if (found == entry.end()) fail("tensor {}: \"dtype\" is missing", name);
     if (!found->is_string()) fail("tensor {}: \"dtype\" is not a string", name);
     const std::string& text = found->get_ref<const std::string&>();
-    for (const DTypeInfo& candidate : kDTypes) {
+    for (const DTypeInfo& candidate : kDTypes)
       if (candidate.name == text) return candidate.dtype;
-    }
     fail("tensor {}: unknown dtype \"{}\"", name, text);
   }
 

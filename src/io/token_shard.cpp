@@ -70,28 +70,23 @@ int width_for(int64_t vocab_size) {
 
 TokenShard::TokenShard(const std::filesystem::path& path) : file_(path) {
   const std::span<const std::byte> bytes = file_.bytes();
-  if (bytes.size() < sizeof(Header)) {
+  if (bytes.size() < sizeof(Header))
     fail(path, "{} bytes, a token file has at least {}", bytes.size(), sizeof(Header));
-  }
   Header header;
   std::memcpy(&header, bytes.data(), sizeof(header));
-  if (!std::equal(std::begin(kMagic), std::end(kMagic), header.magic)) {
+  if (!std::equal(std::begin(kMagic), std::end(kMagic), header.magic))
     fail(path, "not a token file: it does not start with TAPERTOK");
-  }
-  if (header.version != kVersion) {
+  if (header.version != kVersion)
     fail(path, "token file version {}, this program reads version {}", header.version, kVersion);
-  }
-  if (header.width != 2 && header.width != 4) {
+  if (header.width != 2 && header.width != 4)
     fail(path, "token width {} at offset 12, expected 2 or 4 bytes", header.width);
-  }
   constexpr int64_t kMaxVocabulary = int64_t{std::numeric_limits<int32_t>::max()};
   if (header.vocab_size == 0 || header.vocab_size > kMaxVocabulary) {
     fail(path, "vocabulary size {} at offset 32, expected 1 to {}", header.vocab_size,
          kMaxVocabulary);
   }
-  if (std::any_of(std::begin(header.zero), std::end(header.zero), [](char c) { return c != 0; })) {
+  if (std::any_of(std::begin(header.zero), std::end(header.zero), [](char c) { return c != 0; }))
     fail(path, "bytes 40 to 63 are not zero");
-  }
   const uint64_t id_bytes = bytes.size() - sizeof(Header);
   if (header.count > id_bytes / header.width || header.count * header.width != id_bytes) {
     fail(path, "{} ids of {} bytes promised at offset 16, {} bytes follow the header", header.count,
@@ -101,11 +96,10 @@ TokenShard::TokenShard(const std::filesystem::path& path) : file_(path) {
   vocab_size_ = static_cast<int64_t>(header.vocab_size);
   width_ = static_cast<int>(header.width);
   fingerprint_ = header.fingerprint;
-  if (width_ == 2) {
+  if (width_ == 2)
     check_ids<uint16_t>(file_, count_, vocab_size_);
-  } else {
+  else
     check_ids<uint32_t>(file_, count_, vocab_size_);
-  }
 }
 
 int32_t TokenShard::operator[](int64_t index) const {

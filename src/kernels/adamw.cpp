@@ -82,9 +82,8 @@ double sum_of_squares(const float* values, int64_t count) {
 }
 
 int64_t first_non_finite(const float* values, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
+  for (int64_t i = 0; i < count; ++i)
     if (!std::isfinite(values[i])) return i;
-  }
   return -1;
 }
 

@@ -70,27 +70,28 @@ HWY_INLINE void rotate_rows(const Rotation<R>& rotation, int64_t begin, int64_t 
 template <typename R, typename A, typename B>
 HWY_INLINE void copy_rows(int64_t width, int64_t begin, int64_t end, Head<const A> from,
                           Head<B> to) {
-  with_lanes<R>(width, [&](auto d) HWY_ATTR {
-    for (int64_t t = begin; t < end; ++t) {
-      for (int64_t k = 0; k < width; k += static_cast<int64_t>(hn::Lanes(d))) {
-        store(d, load(d, from.row(t) + k), to.row(t) + k);
-      }
-    }
-  });
+  with_lanes<R>(
+      width,
+      [&](auto d) HWY_ATTR {
+        for (int64_t t = begin; t < end; ++t)
+          for (int64_t k = 0; k < width; k += static_cast<int64_t>(hn::Lanes(d)))
+            store(d, load(d, from.row(t) + k), to.row(t) + k);
+      });
 }
 
 // dots[t] = <a[t], b[t]>
 template <typename R, typename B>
 HWY_INLINE void dot_rows(int64_t width, int64_t time, const R* a, Head<const B> b, R* dots) {
-  with_lanes<R>(width, [&](auto d) HWY_ATTR {
-    for (int64_t t = 0; t < time; ++t) {
-      auto sum = hn::Zero(d);
-      for (int64_t k = 0; k < width; k += static_cast<int64_t>(hn::Lanes(d))) {
-        sum = hn::MulAdd(load(d, a + t * width + k), load(d, b.row(t) + k), sum);
-      }
-      dots[t] = hn::GetLane(hn::SumOfLanes(d, sum));
-    }
-  });
+  with_lanes<R>(
+      width,
+      [&](auto d) HWY_ATTR {
+        for (int64_t t = 0; t < time; ++t) {
+          auto sum = hn::Zero(d);
+          for (int64_t k = 0; k < width; k += static_cast<int64_t>(hn::Lanes(d)))
+            sum = hn::MulAdd(load(d, a + t * width + k), load(d, b.row(t) + k), sum);
+          dots[t] = hn::GetLane(hn::SumOfLanes(d, sum));
+        }
+      });
 }
 
 // Rounds of a transposition, each sorting by one more bit of the lane. Unrolled in full: otherwise
@@ -126,20 +127,21 @@ HWY_INLINE void transpose_square(D d, const R* from, int64_t from_stride, R* to,
 // of 16.
 template <bool kToBlocks, typename R>
 HWY_INLINE void reorder(int64_t tokens, int64_t width, int64_t size, const R* from, R* to) {
-  with_lanes<R>(width, [&](auto d) HWY_ATTR {
-    const int64_t n = static_cast<int64_t>(hn::Lanes(d));
-    for (int64_t t = 0; t < tokens; t += n) {
-      for (int64_t k = 0; k < width; k += n) {
-        const int64_t row = t * width + k;
-        const int64_t block = t / size * size * width + k * size + t % size;
-        if constexpr (kToBlocks) {
-          transpose_square(d, from + row, width, to + block, size);
-        } else {
-          transpose_square(d, from + block, size, to + row, width);
+  with_lanes<R>(
+      width,
+      [&](auto d) HWY_ATTR {
+        const int64_t n = static_cast<int64_t>(hn::Lanes(d));
+        for (int64_t t = 0; t < tokens; t += n) {
+          for (int64_t k = 0; k < width; k += n) {
+            const int64_t row = t * width + k;
+            const int64_t block = t / size * size * width + k * size + t % size;
+            if constexpr (kToBlocks)
+              transpose_square(d, from + row, width, to + block, size);
+            else
+              transpose_square(d, from + block, size, to + row, width);
+          }
         }
-      }
-    }
-  });
+      });
 }
 
 template <typename R>

@@ -106,15 +106,12 @@ HWY_INLINE void accumulate(int64_t width, int64_t begin, int64_t end, int64_t st
                            const R* tile, R* out) {
   const int64_t k_end = kWidth ? kWidth : width;
   int64_t k = 0;
-  for (; k + kRows <= k_end; k += kRows) {
+  for (; k + kRows <= k_end; k += kRows)
     accumulate_columns<kRows, kWidth>(width, k, begin, end, stride, a, tile, out);
-  }
-  for (; k + 4 <= k_end; k += 4) {
+  for (; k + 4 <= k_end; k += 4)
     accumulate_columns<4, kWidth>(width, k, begin, end, stride, a, tile, out);
-  }
-  for (; k + 2 <= k_end; k += 2) {
+  for (; k + 2 <= k_end; k += 2)
     accumulate_columns<2, kWidth>(width, k, begin, end, stride, a, tile, out);
-  }
 }
 
 // The first `count` lanes (clamped to the vector) of part `half` of a row of Y.
@@ -258,11 +255,9 @@ HWY_INLINE void backward_tile(const HeadBackward<R>& h, int64_t j0, int64_t x0, 
   const int64_t padded = (end + kY<R> - 1) / kY<R> * kY<R>;
   for (int64_t i = end * kY<R>; i < padded * kY<R>; ++i) h.ds[i] = 0;
   const int64_t keys = std::min(kY<R>, h.time - j0);
-  for (int64_t x = begin; x < padded; x += kLanes<R>) {
-    for (int64_t y = 0; y < kY<R>; y += kLanes<R>) {
+  for (int64_t x = begin; x < padded; x += kLanes<R>)
+    for (int64_t y = 0; y < kY<R>; y += kLanes<R>)
       transpose_square(d, h.ds + x * kY<R> + y, kY<R>, h.ds_t + y * kX + x, kX);
-    }
-  }
   for (int64_t x = begin; x < padded; x += kY<R>) {
     accumulate<kWidth>(width, 0, keys, kX, h.keys + j0 * width, h.ds_t + x,
                        h.dqueries_t + x0 * width + x);

@@ -245,17 +245,15 @@ HWY_INLINE void backward_group(const AttentionShape& shape, int64_t group, const
                      const Real<T>* cosines, const Real<T>* sines, T* out, Real<T>* lse, \
                      Real<T>* scratch) {                                                 \
     const Rotation<Real<T>> rotation{cosines, sines, shape.head_width};                  \
-    for (int64_t group = groups.begin; group < groups.end; ++group) {                    \
+    for (int64_t group = groups.begin; group < groups.end; ++group)                      \
       forward_group<T>(shape, group, qkv, rotation, out, lse, scratch);                  \
-    }                                                                                    \
   }                                                                                      \
   void Backward##Name(const AttentionShape& shape, RowRange groups, const T* qkv,        \
                       const Real<T>* cosines, const Real<T>* sines, const T* out,        \
                       const Real<T>* lse, const T* dout, T* dqkv, Real<T>* scratch) {    \
     const Rotation<Real<T>> rotation{cosines, sines, shape.head_width};                  \
-    for (int64_t group = groups.begin; group < groups.end; ++group) {                    \
+    for (int64_t group = groups.begin; group < groups.end; ++group)                      \
       backward_group<T>(shape, group, qkv, rotation, out, lse, dout, dqkv, scratch);     \
-    }                                                                                    \
   }
 TAPER_ATTENTION_KERNELS(F32, float)
 TAPER_ATTENTION_KERNELS(BF16, bf16)

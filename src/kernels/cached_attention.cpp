@@ -19,14 +19,12 @@ HWY_INLINE void score_block(const CachedAttentionArgs& a, int64_t t, int64_t lan
   const float* keys = a.keys + t;
   for (int64_t k = 0; k < a.head_width; ++k, keys += a.stride) {
     const V q = hn::Set(d, a.q[k]);
-    for (int i = 0; i < kVectors; ++i) {
+    for (int i = 0; i < kVectors; ++i)
       sum[i] = hn::MulAdd(q, hn::LoadU(d, keys + i * lanes), sum[i]);
-    }
   }
   const V scale = hn::Set(d, a.scale);
-  for (int i = 0; i < kVectors; ++i) {
+  for (int i = 0; i < kVectors; ++i)
     hn::StoreU(hn::Mul(sum[i], scale), d, a.scores + t + i * lanes);
-  }
 }
 
 // scores[t] <- exp(scores[t] - max) for t < length, 0 up to the end of the last vector; returns the
@@ -37,9 +35,7 @@ HWY_INLINE float exponentials(const CachedAttentionArgs& a, int64_t lanes) {
   const auto rest = hn::FirstN(d, static_cast<size_t>(a.length - whole));
   const V lowest = hn::Set(d, -3.4e38f);
   V largest = lowest;
-  for (int64_t t = 0; t < whole; t += lanes) {
-    largest = hn::Max(largest, hn::LoadU(d, a.scores + t));
-  }
+  for (int64_t t = 0; t < whole; t += lanes) largest = hn::Max(largest, hn::LoadU(d, a.scores + t));
   if (whole < a.length) {
     const V last = hn::LoadU(d, a.scores + whole);
     largest = hn::Max(largest, hn::IfThenElse(rest, last, lowest));
@@ -70,9 +66,8 @@ HWY_INLINE void mix_values(const CachedAttentionArgs& a, int64_t k, float factor
   int64_t t = 0;
   for (; t + lanes <= a.length; t += lanes) {
     const V p = hn::LoadU(d, a.scores + t);
-    for (int i = 0; i < kWidth; ++i) {
+    for (int i = 0; i < kWidth; ++i)
       sum[i] = hn::MulAdd(p, hn::LoadU(d, values + i * a.stride + t), sum[i]);
-    }
   }
   if (t < a.length) {
     const V p = hn::LoadU(d, a.scores + t);
@@ -83,9 +78,7 @@ HWY_INLINE void mix_values(const CachedAttentionArgs& a, int64_t k, float factor
       sum[i] = hn::MulAdd(p, v, sum[i]);
     }
   }
-  for (int i = 0; i < kWidth; ++i) {
-    a.out[k + i] = factor * sum_lanes(d, sum[i]);
-  }
+  for (int i = 0; i < kWidth; ++i) a.out[k + i] = factor * sum_lanes(d, sum[i]);
 }
 
 void attention_target(const CachedAttentionArgs& a) {

@@ -24,9 +24,8 @@ HWY_INLINE void tile(const float* HWY_RESTRICT x, int64_t x_stride, const float*
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   V sum[kRows][kOutputs];
-  for (auto& row : sum) {
+  for (auto& row : sum)
     for (V& value : row) value = hn::Zero(d);
-  }
   int64_t k = 0;
   for (; k + lanes <= depth; k += lanes) {
     V left[kRows];
@@ -67,11 +66,10 @@ HWY_INLINE void panel(const MatmulArgs& a, int64_t n, int64_t k0, int64_t depth)
   }
   const float* x = a.x + r * a.x_stride + k0;
   float* y = a.y + r * a.y_stride + n;
-  if (a.rows - r == 2) {
+  if (a.rows - r == 2)
     tile<2, kOutputs>(x, a.x_stride, w, a.w_stride, y, a.y_stride, depth, add);
-  } else if (a.rows - r == 1) {
+  else if (a.rows - r == 1)
     tile<1, kOutputs>(x, a.x_stride, w, a.w_stride, y, a.y_stride, depth, add);
-  }
 }
 
 // Many rows: x stays in cache for a depth block while w passes once.
@@ -102,11 +100,10 @@ void multiply_vector(const MatmulArgs& a, int64_t begin, int64_t end) {
 }
 
 void matmul_target(const MatmulArgs& a, int64_t begin, int64_t end) {
-  if (a.rows == 1) {
+  if (a.rows == 1)
     multiply_vector(a, begin, end);
-  } else {
+  else
     multiply_block(a, begin, end);
-  }
 }
 
 }  // namespace taper::HWY_NAMESPACE

@@ -36,10 +36,12 @@ HWY_INLINE void scale_rows(RowRange rows, int64_t in, const float* weight, const
   }
   const Tag d;
   for (int64_t row = rows.begin; row < rows.end; ++row) {
-    for_each_vector(d, in, [&](int64_t i, auto part) HWY_ATTR {
-      const auto w = load(d, weight + row * in + i, part);
-      store(d, hn::Mul(w, load(d, scale + i, part)), to + row * in + i, part);
-    });
+    for_each_vector(
+        d, in,
+        [&](int64_t i, auto part) HWY_ATTR {
+          const auto w = load(d, weight + row * in + i, part);
+          store(d, hn::Mul(w, load(d, scale + i, part)), to + row * in + i, part);
+        });
   }
 }
 

@@ -61,21 +61,27 @@ HWY_INLINE void apply_row(const TaperNormArgs<Real<T>>& args, Real<T> a, Real<T>
   const hn::ScalableTag<Real<T>> d;
   const auto va = hn::Set(d, a), vb = hn::Set(d, b);
   if (args.gate == 1) {
-    for_each_vector(d, args.width, [&](int64_t i, auto part) HWY_ATTR {
-      const auto x = hn::Mul(load(d, h + i, part), va);
-      store(d, hn::Mul(x, load(d, args.gamma + i, part)), y + i, part);
-    });
+    for_each_vector(
+        d, args.width,
+        [&](int64_t i, auto part) HWY_ATTR {
+          const auto x = hn::Mul(load(d, h + i, part), va);
+          store(d, hn::Mul(x, load(d, args.gamma + i, part)), y + i, part);
+        });
   } else if (args.gate == 0) {
-    for_each_vector(d, args.width, [&](int64_t i, auto part) HWY_ATTR {
-      const auto coefficient = hn::Mul(vb, load(d, args.gamma_t + i, part));
-      store(d, hn::Mul(load(d, h + i, part), coefficient), y + i, part);
-    });
+    for_each_vector(
+        d, args.width,
+        [&](int64_t i, auto part) HWY_ATTR {
+          const auto coefficient = hn::Mul(vb, load(d, args.gamma_t + i, part));
+          store(d, hn::Mul(load(d, h + i, part), coefficient), y + i, part);
+        });
   } else {
-    for_each_vector(d, args.width, [&](int64_t i, auto part) HWY_ATTR {
-      const auto linear = hn::Mul(vb, load(d, args.gamma_t + i, part));
-      const auto coefficient = hn::MulAdd(va, load(d, args.gamma + i, part), linear);
-      store(d, hn::Mul(load(d, h + i, part), coefficient), y + i, part);
-    });
+    for_each_vector(
+        d, args.width,
+        [&](int64_t i, auto part) HWY_ATTR {
+          const auto linear = hn::Mul(vb, load(d, args.gamma_t + i, part));
+          const auto coefficient = hn::MulAdd(va, load(d, args.gamma + i, part), linear);
+          store(d, hn::Mul(load(d, h + i, part), coefficient), y + i, part);
+        });
   }
 }
 
@@ -154,14 +160,11 @@ HWY_INLINE void backward_rows(const TaperNormArgs<Real<T>>& args, const T* h, co
       sum_t = hn::Add(product, sum_t);
       const auto direct = hn::MulAdd(g, coefficient, around(at, part));
       store(d, hn::NegMulAdd(hn::Set(d, k[row]), x, direct), dh + at, part);
-      if constexpr (kOutput) {
+      if constexpr (kOutput)
         store(d, mixed ? hn::Mul(x, coefficient) : hn::Mul(hn::Mul(x, va), gamma), y + at, part);
-      }
     }
     store(d, sum, dgamma + i, part);
-    if (mixed) {
-      store(d, hn::MulAdd(b, sum_t, load(d, dgamma_t + i, part)), dgamma_t + i, part);
-    }
+    if (mixed) store(d, hn::MulAdd(b, sum_t, load(d, dgamma_t + i, part)), dgamma_t + i, part);
   });
 }
 
@@ -185,9 +188,8 @@ HWY_INLINE void backward(const TaperNormArgs<Real<T>>& args, RowRange rows, cons
 
 template <typename T>
 HWY_INLINE void scale_rows(RowRange rows, int64_t width, Real<T> eps, const T* h, Real<T>* r) {
-  for (int64_t row = rows.begin; row < rows.end; ++row) {
+  for (int64_t row = rows.begin; row < rows.end; ++row)
     r[row] = row_scale(width, eps, h + row * width);
-  }
 }
 
 template <typename T>

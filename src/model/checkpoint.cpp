@@ -114,11 +114,9 @@ std::vector<TensorSpec> expected_tensors(const ModelConfig& config, const TaperS
 void check_tensors(const ModelConfig& config, const TaperState& taper,
                    std::span<const TensorView> tensors, const std::string& what) {
   std::map<std::string_view, const TensorView*> present;
-  for (const TensorView& tensor : tensors) {
-    if (!present.emplace(tensor.name, &tensor).second) {
+  for (const TensorView& tensor : tensors)
+    if (!present.emplace(tensor.name, &tensor).second)
       throw FormatError(fmt::format("{}: tensor {} appears twice", what, tensor.name));
-    }
-  }
   std::set<std::string_view> consumed;
   for (const TensorSpec& spec : expected_tensors(config, taper)) {
     const auto it = present.find(spec.name);

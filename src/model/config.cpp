@@ -47,9 +47,8 @@ std::optional<std::string> outside(const char* name, int64_t value, int64_t low,
 
 // The first rule that `config` breaks, as a sentence.
 std::optional<std::string> broken_rule(const ModelConfig& config, const KeyNames& names) {
-  if (config.family != "llama") {
+  if (config.family != "llama")
     return fmt::format("the model family \"{}\" is not supported (known: llama)", config.family);
-  }
   struct Bound {
     const char* name;
     int64_t value;
@@ -61,9 +60,8 @@ std::optional<std::string> broken_rule(const ModelConfig& config, const KeyNames
                              Bound{names.num_heads, config.num_heads, kMaxWidth},
                              Bound{names.num_kv_heads, config.num_kv_heads, kMaxWidth},
                              Bound{names.ffn_width, config.ffn_width, kMaxWidth},
-                             Bound{names.context, config.context, kMaxContext}}) {
+                             Bound{names.context, config.context, kMaxContext}})
     if (auto rule = outside(bound.name, bound.value, 1, bound.high)) return rule;
-  }
   if (config.num_heads % config.num_kv_heads != 0) {
     return fmt::format("{} ({}) does not divide {} ({})", names.num_kv_heads, config.num_kv_heads,
                        names.num_heads, config.num_heads);
@@ -83,12 +81,10 @@ std::optional<std::string> broken_rule(const ModelConfig& config, const KeyNames
     return fmt::format("{} * {} is {}, allowed are at most {}", names.num_heads, names.head_width,
                        config.q_width(), kMaxWidth);
   }
-  if (!std::isfinite(config.rope_theta) || config.rope_theta <= 0) {
+  if (!std::isfinite(config.rope_theta) || config.rope_theta <= 0)
     return fmt::format("{} is {}, it must be positive", names.rope_theta, config.rope_theta);
-  }
-  if (!(config.norm_eps > 0) || config.norm_eps >= 1) {
+  if (!(config.norm_eps > 0) || config.norm_eps >= 1)
     return fmt::format("{} is {}, it must lie between 0 and 1", names.norm_eps, config.norm_eps);
-  }
   if (auto rule = outside(names.bos_id, config.bos_id, -1, config.vocab_size - 1)) return rule;
   return outside(names.eos_id, config.eos_id, -1, config.vocab_size - 1);
 }
@@ -124,24 +120,20 @@ int64_t read_token_id(const Json& json, const char* key, const std::string& what
     throw FormatError(
         fmt::format("{}: {} is {}, expected an id or a list of ids", what, key, it->dump()));
   }
-  if (it->size() > 1) {
+  if (it->size() > 1)
     log_warning(fmt::format("{}: {} lists {} ids, only the first is used", what, key, it->size()));
-  }
   return it->front().get<int64_t>();
 }
 
 void check_family(const Json& json, const std::string& what) {
   const auto type = json_at<std::string>(json, "model_type", what);
-  if (type != "llama" && type != "taper_llama") {
+  if (type != "llama" && type != "taper_llama")
     unsupported(what, "model_type", '"' + type + '"', "\"llama\" or \"taper_llama\"");
-  }
   const auto activation = json_value<std::string>(json, "hidden_act", "silu", what);
-  if (activation != "silu" && activation != "swish") {
+  if (activation != "silu" && activation != "swish")
     unsupported(what, "hidden_act", '"' + activation + '"', "\"silu\"");
-  }
-  for (const char* key : {"attention_bias", "mlp_bias", "quantization_config"}) {
+  for (const char* key : {"attention_bias", "mlp_bias", "quantization_config"})
     require_off(json, key, what);
-  }
 }
 
 }  // namespace
@@ -191,9 +183,8 @@ ModelConfig from_config_json(const Json& json, const std::string& what) {
   config.num_heads = json_at<int64_t>(json, "num_attention_heads", what);
   config.num_kv_heads = json_value<int64_t>(json, "num_key_value_heads", config.num_heads, what);
   config.head_width = json_value<int64_t>(json, "head_dim", 0, what);
-  if (config.head_width == 0 && config.num_heads > 0) {
+  if (config.head_width == 0 && config.num_heads > 0)
     config.head_width = config.width / config.num_heads;
-  }
   config.context = json_at<int64_t>(json, "max_position_embeddings", what);
   config.norm_eps = json_at<double>(json, "rms_norm_eps", what);  // never defaulted
   config.rope_theta = read_rope_theta(json, what);

@@ -23,9 +23,8 @@ Json read_json(const fs::path& path) {
 std::map<std::string, std::string> read_weight_map(const fs::path& index) {
   const Json json = read_json(index);
   const auto map = json.is_object() ? json.find("weight_map") : json.end();
-  if (!json.is_object() || map == json.end() || !map->is_object() || map->empty()) {
+  if (!json.is_object() || map == json.end() || !map->is_object() || map->empty())
     throw FormatError(index.string() + ": expected an object \"weight_map\" of tensor names");
-  }
   std::map<std::string, std::string> files;
   for (const auto& [tensor, file] : map->items()) {
     const fs::path name = file.is_string() ? file.get<std::string>() : std::string();
@@ -75,9 +74,8 @@ std::vector<TensorView> in_order(const ModelConfig& config, std::span<const Tens
   std::map<std::string_view, const TensorView*> present;
   for (const TensorView& tensor : tensors) present.emplace(tensor.name, &tensor);
   std::vector<TensorView> ordered;
-  for (const TensorSpec& spec : expected_tensors(config, {})) {
+  for (const TensorSpec& spec : expected_tensors(config, {}))
     ordered.push_back(*present.at(spec.name));
-  }
   return ordered;
 }
 

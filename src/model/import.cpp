@@ -92,11 +92,10 @@ void import_hf(const fs::path& source, const fs::path& tokenizer, ImportedModel&
 ImportedModel import_model(const fs::path& source, const fs::path& tokenizer) {
   if (!fs::exists(source)) throw FormatError(source.string() + ": no such file or directory");
   ImportedModel model;
-  if (fs::is_directory(source)) {
+  if (fs::is_directory(source))
     import_hf(source, tokenizer, model);
-  } else {
+  else
     import_llama2c(source, tokenizer, model);
-  }
   model.taper.source = Json{{"command", "import"},
                             {"format", model.format},
                             {"name", fs::absolute(source).lexically_normal().filename().string()}};

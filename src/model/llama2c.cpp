@@ -46,9 +46,8 @@ ModelConfig read_header(std::span<const std::byte> bytes, const std::string& wha
 class Size {
  public:
   Size(std::initializer_list<int64_t> factors, const std::string& what) : what_(what) {
-    for (const int64_t factor : factors) {
+    for (const int64_t factor : factors)
       if (__builtin_mul_overflow(value_, factor, &value_)) overflow();
-    }
   }
   void add(const Size& other) {
     if (__builtin_add_overflow(value_, other.value_, &value_)) overflow();
@@ -67,9 +66,8 @@ void check_file_size(const ModelConfig& c, size_t found, const std::string& what
   Size bytes({static_cast<int64_t>(kHeaderBytes)}, what);
   const auto floats = [&](std::initializer_list<int64_t> factors) {
     Size size(factors, what);
-    if (size.value() > INT64_MAX / int64_t{sizeof(float)}) {
+    if (size.value() > INT64_MAX / int64_t{sizeof(float)})
       throw FormatError(what + ": the sizes in the header overflow 64 bits");
-    }
     bytes.add(Size({size.value(), int64_t{sizeof(float)}}, what));
   };
   floats({c.vocab_size, c.width});

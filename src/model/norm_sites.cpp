@@ -47,17 +47,15 @@ bool in_scope(const NormSite& site, TaperScope scope) {
 }
 
 std::string_view to_string(TaperScope scope) {
-  for (const auto& [value, name] : kScopes) {
+  for (const auto& [value, name] : kScopes)
     if (value == scope) return name;
-  }
   TAPER_CHECK(false);
   return {};
 }
 
 TaperScope parse_scope(std::string_view text, const std::string& where) {
-  for (const auto& [value, name] : kScopes) {
+  for (const auto& [value, name] : kScopes)
     if (name == text) return value;
-  }
   throw ConfigError(
       fmt::format("{}: unknown scope \"{}\" (known: none, internal, final, all)", where, text));
 }

@@ -21,9 +21,8 @@ Json to_json(const EmaState& state) { return {{"value", state.value}, {"updates"
 EmaState ema_from_json(const Json& json, const std::string& what) {
   if (!json.is_object()) throw FormatError(what + ": expected an object {value, updates}");
   EmaState state{json_at<double>(json, "value", what), json_at<int64_t>(json, "updates", what)};
-  if (!std::isfinite(state.value) || state.updates < 0) {
+  if (!std::isfinite(state.value) || state.updates < 0)
     throw FormatError(what + ": value must be finite and updates not negative");
-  }
   return state;
 }
 
@@ -39,9 +38,8 @@ std::map<std::string, EmaState> ema_map_from_json(const Json& json, const char* 
   const auto it = json.find(key);
   if (it == json.end() || it->is_null()) return states;
   if (!it->is_object()) throw FormatError(fmt::format("{}: {} must be an object", what, key));
-  for (const auto& [name, value] : it->items()) {
+  for (const auto& [name, value] : it->items())
     states[name] = ema_from_json(value, fmt::format("{}: {}.{}", what, key, name));
-  }
   return states;
 }
 
@@ -52,16 +50,14 @@ void check_names(const ModelConfig& config, const TaperState& taper, const std::
   for (const auto* names : {&taper.tapered, &taper.folded}) {
     for (const std::string& name : *names) {
       const auto it = known.find(name);
-      if (it == known.end()) {
+      if (it == known.end())
         throw FormatError(fmt::format("{}: the model has no norm \"{}\"", what, name));
-      }
       if (!in_scope(it->second, taper.scope)) {
         throw FormatError(fmt::format("{}: norm {} is listed but lies outside the scope \"{}\"",
                                       what, name, to_string(taper.scope)));
       }
-      if (!listed.insert(name).second) {
+      if (!listed.insert(name).second)
         throw FormatError(fmt::format("{}: norm {} is listed twice", what, name));
-      }
     }
   }
 }
@@ -109,15 +105,13 @@ TaperState taper_state_from_json(const Json& json, const std::string& what) {
   state.gate = json_at<double>(json, "gate", what);
   state.anchor = json_value<bool>(json, "anchor", false, what);
   state.anchor_weight = json_value<double>(json, "anchor_weight", 0.0, what);
-  if (const auto it = json.find("anchor_target"); it != json.end() && !it->is_null()) {
+  if (const auto it = json.find("anchor_target"); it != json.end() && !it->is_null())
     state.anchor_target = json_at<double>(json, "anchor_target", what);
-  }
   state.ema_weight = json_value<double>(json, "ema_weight", 0.0, what);
   state.numerators = ema_map_from_json(json, "numerators", what);
   state.denominators = ema_map_from_json(json, "denominators", what);
-  if (const auto it = json.find("final_scale"); it != json.end() && !it->is_null()) {
+  if (const auto it = json.find("final_scale"); it != json.end() && !it->is_null())
     state.final_scale = ema_from_json(*it, what + ": final_scale");
-  }
   state.tapered = json_at<std::vector<std::string>>(json, "tapered", what);
   state.folded = json_at<std::vector<std::string>>(json, "folded", what);
   if (const auto it = json.find("source"); it != json.end()) state.source = *it;
@@ -127,12 +121,10 @@ TaperState taper_state_from_json(const Json& json, const std::string& what) {
 void check_taper_state(const ModelConfig& config, const TaperState& taper,
                        const std::string& what) {
   check_names(config, taper, what);
-  if (!(taper.gate >= 0 && taper.gate <= 1)) {
+  if (!(taper.gate >= 0 && taper.gate <= 1))
     throw FormatError(fmt::format("{}: gate is {}, allowed are 0 to 1", what, taper.gate));
-  }
-  if (taper.gate != 1 && taper.tapered.empty() && taper.folded.empty()) {
+  if (taper.gate != 1 && taper.tapered.empty() && taper.folded.empty())
     throw FormatError(fmt::format("{}: gate is {} but no norm is tapered", what, taper.gate));
-  }
   if (!taper.folded.empty() && taper.gate != 0) {
     throw FormatError(
         fmt::format("{}: norms are folded but the gate is {}, not 0", what, taper.gate));
@@ -143,14 +135,11 @@ void check_taper_state(const ModelConfig& config, const TaperState& taper,
   }
   const bool final_folded =
       std::find(taper.folded.begin(), taper.folded.end(), "model.norm") != taper.folded.end();
-  if (final_folded && config.tied_head) {
+  if (final_folded && config.tied_head)
     throw FormatError(what + ": the final norm is folded into the head, but the head is tied");
-  }
-  for (const double value : {taper.anchor_weight, taper.anchor_target.value_or(0)}) {
-    if (!std::isfinite(value) || value < 0) {
+  for (const double value : {taper.anchor_weight, taper.anchor_target.value_or(0)})
+    if (!std::isfinite(value) || value < 0)
       throw FormatError(fmt::format("{}: the anchor's {} is not a usable number", what, value));
-    }
-  }
   if (!(taper.ema_weight >= 0 && taper.ema_weight <= 1)) {
     throw FormatError(
         fmt::format("{}: ema_weight is {}, allowed are 0 to 1", what, taper.ema_weight));

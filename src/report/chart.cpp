@@ -120,16 +120,13 @@ std::string draw_axes(const ChartSpec& spec, const Frame& frame) {
   }
   out += fmt::format("<path class=\"axis\" d=\"M{:.1f} {:.1f}H{:.1f}\"/>", frame.left, frame.bottom,
                      frame.right);
-  if (spec.x_ticks.empty()) {
-    for (const Tick& tick : frame.x.ticks()) {
+  if (spec.x_ticks.empty())
+    for (const Tick& tick : frame.x.ticks())
       out += x_tick(frame, frame.x.pixel(tick.value), tick.label);
-    }
-  }
   for (const Point& tick : spec.x_ticks) out += x_tick(frame, frame.x.pixel(tick.x), tick.title);
   if (!spec.areas.empty()) {
-    for (const Tick& tick : frame.area.ticks()) {
+    for (const Tick& tick : frame.area.ticks())
       out += text(frame.right + 7, frame.area.pixel(tick.value) + 4, "t", "start", tick.label);
-    }
     out += text(frame.right + 30, 14, "t", "end", spec.area_label);
   }
   out += text(2, 14, "t", "start", spec.y_label + (frame.y_log ? " (log scale)" : ""));
@@ -244,9 +241,8 @@ std::string render_chart(const ChartSpec& spec, ChartSize size, const std::strin
 std::string render_swatch(int color, Stroke stroke, Marker marker) {
   std::string out = fmt::format("<svg class=\"swatch\" viewBox=\"0 0 28 12\"><g class=\"{}\">",
                                 color_class(color));
-  if (stroke != Stroke::kNone) {
+  if (stroke != Stroke::kNone)
     out += fmt::format("<path class=\"{}\" d=\"M1 6H27\"/>", stroke_class(stroke));
-  }
   if (marker != Marker::kNone) out += marker_shape(marker, 14, 6) + "/>";
   return out + "</g></svg>";
 }

@@ -17,9 +17,8 @@ std::vector<LegendEntry> run_legend(const std::vector<Run>& runs) {
 
 std::string render_legend(const std::vector<LegendEntry>& entries) {
   std::string out = "<ul class=\"legend\">";
-  for (const LegendEntry& entry : entries) {
+  for (const LegendEntry& entry : entries)
     out += fmt::format("<li>{}{}</li>", entry.swatch, html_escape(entry.label));
-  }
   return out + "</ul>\n";
 }
 

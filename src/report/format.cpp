@@ -18,11 +18,10 @@ std::string printable(std::string_view text) {
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     const bool control = (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f;
-    if (control) {
+    if (control)
       out += "\uFFFD";
-    } else {
+    else
       out += c;
-    }
   }
   return out;
 }

@@ -17,23 +17,22 @@ constexpr double kCutShare = 0.04;
 constexpr double kCutGain = 0.25;
 
 bool has_gate(const Run& run) {
-  return std::any_of(run.metrics.train.begin(), run.metrics.train.end(),
-                     [](const TrainRow& row) { return row.gate < 1; });
+  return std::any_of(
+      run.metrics.train.begin(), run.metrics.train.end(),
+      [](const TrainRow& row) { return row.gate < 1; });
 }
 
 std::vector<Point> gate_curve(const Run& run) {
   std::vector<Point> points;
-  for (const TrainRow& row : run.metrics.train) {
+  for (const TrainRow& row : run.metrics.train)
     points.push_back({static_cast<double>(row.step), row.gate});
-  }
   return thinned(points, 200);
 }
 
 std::vector<Point> train_curve(const Run& run) {
   std::vector<Point> points;
-  for (const TrainRow& row : run.metrics.train) {
+  for (const TrainRow& row : run.metrics.train)
     points.push_back({static_cast<double>(row.step), row.loss});
-  }
   return smoothed(points, std::max(3.0, static_cast<double>(points.size()) / 60));
 }
 

@@ -19,11 +19,9 @@ void read_checkpoint(Run& run) {
   if (state.anchor) run.scope += " + anchor";
   if (std::isnan(run.s_tgt) && state.anchor_target) run.s_tgt = *state.anchor_target;
   if (!run.scales.empty()) return;
-  for (const NormSite& site : norm_sites(checkpoint.config())) {
-    if (const TensorView* scale = checkpoint.tensors().find(site.taper_scale())) {
+  for (const NormSite& site : norm_sites(checkpoint.config()))
+    if (const TensorView* scale = checkpoint.tensors().find(site.taper_scale()))
       run.scales.push_back({site.name, to_float32(*scale).at(0)});
-    }
-  }
 }
 
 void set_final_figures(Run& run) {
@@ -70,9 +68,8 @@ Run load_run(const fs::path& path) {
   run.path = path;
   run.name = without_trailing_slash(path).filename().string();
   run.metrics = read_metrics(log);
-  if (run.metrics.train.empty() && run.metrics.valid.empty()) {
+  if (run.metrics.train.empty() && run.metrics.valid.empty())
     throw FormatError(log.string() + ": no training steps yet", "let the run log a step first");
-  }
   if (fs::exists(path / "config.toml")) run.config_toml = read_file(path / "config.toml");
   if (run.metrics.calibration) {
     run.scales = run.metrics.calibration->norms;

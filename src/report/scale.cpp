@@ -15,9 +15,8 @@ namespace {
 double nice_step(double span, int max_ticks) {
   const double raw = span / std::max(max_ticks, 1);
   const double power = std::pow(10.0, std::floor(std::log10(raw)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
+  for (const double factor : {1.0, 2.0, 5.0})
     if (factor * power >= raw * (1 - 1e-9)) return factor * power;
-  }
   return 10 * power;
 }
 
@@ -84,14 +83,12 @@ Scale Scale::logarithmic(double low, double high, int max_ticks) {
     values = decade_values(scale.low_, scale.high_, factors, 1);
     if (static_cast<int>(values.size()) <= max_ticks) break;
   }
-  for (int every = 2; static_cast<int>(values.size()) > max_ticks; ++every) {
+  for (int every = 2; static_cast<int>(values.size()) > max_ticks; ++every)
     values = decade_values(scale.low_, scale.high_, {1}, every);
-  }
   // Over less than half a decade, round linear ticks read better.
   if (values.size() < 2) {
-    for (const Tick& tick : linear(scale.low_, scale.high_, max_ticks, false).ticks_) {
+    for (const Tick& tick : linear(scale.low_, scale.high_, max_ticks, false).ticks_)
       scale.ticks_.push_back(tick);
-    }
     return scale;
   }
   for (const double value : values) scale.ticks_.push_back({value, tick_label(value, value)});

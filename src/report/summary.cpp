@@ -20,11 +20,9 @@ T result(const fs::path& path, const char* key) {
 
 double decode_speed(const Json& bench, const std::string& variant, const std::string& what) {
   const Json rows = json_at<Json>(bench, "rows", what);
-  for (const Json& row : rows) {
-    if (json_at<std::string>(row, "variant", what) == variant) {
+  for (const Json& row : rows)
+    if (json_at<std::string>(row, "variant", what) == variant)
       return json_at<double>(row, "tokens_per_s", what);
-    }
-  }
   throw FormatError(fmt::format("{}: no row of variant \"{}\"", what, variant));
 }
 
@@ -101,9 +99,8 @@ std::string to_text(const Summary& s) {
                      format_significant(s.fold_max_abs_logit_diff, 2));
   out += fmt::format("parameters: {}    time: {}\n", format_count(s.parameters),
                      format_duration(s.seconds));
-  if (!s.sample.empty()) {
+  if (!s.sample.empty())
     out += fmt::format("\nthe folded model writes:\n{}\n", printable(s.sample));
-  }
   return out;
 }
 

@@ -56,9 +56,8 @@ ChartSpec trace_chart(const std::vector<Run>& runs, const Trace& trace) {
 
 std::string figure_grid(const std::vector<Run>& runs, const std::vector<ChartSpec>& charts) {
   std::string out;
-  for (const ChartSpec& chart : charts) {
+  for (const ChartSpec& chart : charts)
     if (!chart.series.empty()) out += small_figure(chart);
-  }
   if (out.empty()) return "";
   return render_legend(run_legend(runs)) + "<div class=\"grid\">" + out + "</div>";
 }
@@ -91,22 +90,19 @@ int layers_of(const std::vector<Run>& runs) {
 void add_scales(const Run& run, int color, int num_layers, ChartSpec& spec) {
   Series line{color, Stroke::kThin, Marker::kNone, {}};
   std::vector<Series> dots;
-  for (const Marker marker : {Marker::kDot, Marker::kSquare, Marker::kDiamond}) {
+  for (const Marker marker : {Marker::kDot, Marker::kSquare, Marker::kDiamond})
     dots.push_back({color, Stroke::kNone, marker, {}});
-  }
   for (const NormScale& norm : run.scales) {
     const Point point{
         norm_position(norm.name, num_layers), norm.c,
         fmt::format("{}, {}: c = {}", run.name, norm.name, format_significant(norm.c, 5))};
     line.points.push_back(point);
-    for (Series& series : dots) {
+    for (Series& series : dots)
       if (series.marker == norm_marker(norm.name)) series.points.push_back(point);
-    }
   }
   spec.series.push_back(line);
-  for (Series& series : dots) {
+  for (Series& series : dots)
     if (!series.points.empty()) spec.series.push_back(series);
-  }
 }
 
 std::string scales_table(const std::vector<Run>& runs) {
@@ -171,9 +167,8 @@ std::string calibration_section(const std::vector<Run>& runs) {
   }
   if (spec.series.empty()) return "";
   const int every = 1 + num_layers / 17;
-  for (int layer = 0; layer < num_layers; layer += every) {
+  for (int layer = 0; layer < num_layers; layer += every)
     spec.x_ticks.push_back({static_cast<double>(layer), 0, std::to_string(layer)});
-  }
   if (has_final) spec.x_ticks.push_back({static_cast<double>(num_layers), 0, "final"});
   spec.x_low = -0.25;
   spec.x_high = has_final ? num_layers + 0.25 : num_layers - 0.25;

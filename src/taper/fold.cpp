@@ -26,9 +26,8 @@ std::vector<double> fold_factors(const Checkpoint& checkpoint, const NormSite& s
   const std::vector<float> gamma = to_float32(checkpoint.tensors().at(site.taper_weight()));
   std::vector<double> factors(gamma.size());
   for (size_t i = 0; i < gamma.size(); ++i) {
-    if (!std::isfinite(gamma[i])) {
+    if (!std::isfinite(gamma[i]))
       throw NumericsError(fmt::format("{}: {}[{}] is {}", file, site.taper_weight(), i, gamma[i]));
-    }
     factors[i] = static_cast<double>(c) * static_cast<double>(gamma[i]);
   }
   return factors;
@@ -54,9 +53,8 @@ void scale_input(const TensorView& weight, const std::vector<double>& factors, s
 FoldPlan plan_fold(const ModelConfig& config, const TaperState& taper, const std::string& what) {
   check_taper_state(config, taper, what);
   if (taper.tapered.empty()) {
-    if (!taper.folded.empty()) {
+    if (!taper.folded.empty())
       throw ConfigError(what + ": nothing to fold, all tapered norms are folded already");
-    }
     throw ConfigError(fmt::format("{}: no norm is tapered (scope \"{}\", phase \"{}\")", what,
                                   to_string(taper.scope), taper.phase),
                       taper.phase == "warmup"
@@ -73,9 +71,8 @@ FoldPlan plan_fold(const ModelConfig& config, const TaperState& taper, const std
   plan.config = config;
   plan.taper = taper;
   for (NormSite& site : norm_sites(config)) {
-    if (std::find(taper.tapered.begin(), taper.tapered.end(), site.name) == taper.tapered.end()) {
+    if (std::find(taper.tapered.begin(), taper.tapered.end(), site.name) == taper.tapered.end())
       continue;
-    }
     plan.unties_head |= site.role == NormRole::kFinal && config.tied_head;
     plan.taper.folded.push_back(site.name);
     std::vector<std::string> consumers = norm_consumers(site, config);

@@ -24,9 +24,8 @@ class BpeMerges {
   static constexpr uint32_t kNone = UINT32_MAX;
   uint32_t rank(TokenId left, TokenId right) const {
     const uint64_t key = make_key(left, right);
-    for (size_t i = slot(key);; i = (i + 1) & mask_) {
+    for (size_t i = slot(key);; i = (i + 1) & mask_)
       if (table_[i].rank == kNone || table_[i].key == key) return table_[i].rank;
-    }
   }
   TokenId result(uint32_t rank) const { return results_[rank]; }
 

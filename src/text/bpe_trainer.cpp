@@ -15,16 +15,19 @@
 namespace taper {
 
 void WordCounts::add(std::string_view text) {
-  split_gpt2(text, [&](std::string_view word) {
-    while (word.size() > kMaxTrainingWord) {
-      size_t cut = kMaxTrainingWord;
-      while (cut > kMaxTrainingWord - 4 && (static_cast<unsigned char>(word[cut]) & 0xC0u) == 0x80u)
-        --cut;
-      add_word(word.substr(0, cut));
-      word.remove_prefix(cut);
-    }
-    add_word(word);
-  });
+  split_gpt2(
+      text,
+      [&](std::string_view word) {
+        while (word.size() > kMaxTrainingWord) {
+          size_t cut = kMaxTrainingWord;
+          while (cut > kMaxTrainingWord - 4 &&
+                 (static_cast<unsigned char>(word[cut]) & 0xC0u) == 0x80u)
+            --cut;
+          add_word(word.substr(0, cut));
+          word.remove_prefix(cut);
+        }
+        add_word(word);
+      });
 }
 
 void WordCounts::add_word(std::string_view word) {

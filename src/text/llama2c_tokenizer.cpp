@@ -79,12 +79,11 @@ bool is_utf8(std::string_view text) {
 
 std::string space_to_mark(std::string_view text) {
   std::string marked;
-  for (const char c : text) {
+  for (const char c : text)
     if (c == ' ')
       marked += kSpaceMark;
     else
       marked += c;
-  }
   return marked;
 }
 

@@ -152,22 +152,26 @@ PrepareResult prepare_data(const PrepareOptions& options) {
   const auto read = [&](const std::vector<fs::path>& files, auto&& use) {
     for (const fs::path& path : files) {
       const MappedText file(path);
-      for_each_document(file.text(), options.separator, [&](std::string_view document) {
-        use(document);
-        progress.update(done + file.used_up_to(document.substr(document.size())));
-      });
+      for_each_document(
+          file.text(), options.separator,
+          [&](std::string_view document) {
+            use(document);
+            progress.update(done + file.used_up_to(document.substr(document.size())));
+          });
       done += static_cast<int64_t>(file.text().size());
     }
   };
-  read(train_files, [&](std::string_view document) {
-    if (holdout.larger_than_share(document)) {
-      const size_t cut = holdout.cut(document);
-      train.add(document.substr(0, cut));
-      valid.add(document.substr(cut));
-    } else {
-      (holdout.takes_next() ? valid : train).add(document);
-    }
-  });
+  read(
+      train_files,
+      [&](std::string_view document) {
+        if (holdout.larger_than_share(document)) {
+          const size_t cut = holdout.cut(document);
+          train.add(document.substr(0, cut));
+          valid.add(document.substr(cut));
+        } else {
+          (holdout.takes_next() ? valid : train).add(document);
+        }
+      });
   read(valid_files, [&](std::string_view document) { valid.add(document); });
   progress.update(done);
 

@@ -71,14 +71,13 @@ void SentencePieceTokenizer::encode_part(std::string_view text, std::vector<Toke
     const size_t length = std::max<size_t>(utf8_sequence_length(text.substr(i, 4)), 1);
     const std::string_view character = text.substr(i, length);
     i += length;
-    if (character == " " || character == kSpaceMark) {
+    if (character == " " || character == kSpaceMark)
       put_space();
-    } else if (const auto found = by_token_.find(character);
-               found != by_token_.end() && !special_[found->second]) {
+    else if (const auto found = by_token_.find(character);
+             found != by_token_.end() && !special_[found->second])
       out.push_back(found->second);
-    } else {
+    else
       put_bytes(character);
-    }
   }
   merges_.merge_tail(out, word);
 }

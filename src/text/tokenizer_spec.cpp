@@ -119,14 +119,13 @@ std::string byte_token(unsigned char byte) { return fmt::format("<0x{:02X}>", by
 int byte_of_token(std::string_view token) {
   if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return -1;
   int byte = 0;
-  for (const char c : token.substr(3, 2)) {
+  for (const char c : token.substr(3, 2))
     if (c >= '0' && c <= '9')
       byte = byte * 16 + (c - '0');
     else if (c >= 'A' && c <= 'F')
       byte = byte * 16 + (c - 'A' + 10);
     else
       return -1;
-  }
   return byte;
 }
 

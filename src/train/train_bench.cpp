@@ -220,10 +220,9 @@ class Subject {
   PassSums run(BenchNorm state, const torch::Tensor& ids, const torch::Tensor& targets,
                double loss_weight) {
     FusedParameters parameters = model_.fused_parameters(false);
-    if (state == BenchNorm::kPlain) {
+    if (state == BenchNorm::kPlain)
       for (FusedBlock& block : parameters.blocks)
         block.attention_norm.gamma_t = block.ffn_norm.gamma_t = {};
-    }
     PassOptions options;
     options.gate = gate_of(state);
     options.backward = true;

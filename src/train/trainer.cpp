@@ -258,9 +258,7 @@ Trainer::StepResult Trainer::train_step() {
     skip_step(step);
   } else {
     state_.skipped_in_a_row = 0;
-    if (calibrating) {
-      calibrate(step.final_scale);
-    }
+    if (calibrating) calibrate(step.final_scale);
     const double clip = config_.train.clip;
     const double scale = clip > 0 && step.gradient_norm > clip ? clip / step.gradient_norm : 1.0;
     const double rate = config_.learning_rate(k);

@@ -14,9 +14,8 @@ namespace taper::test {
 inline std::string byte_tokenizer_json() {
   TokenizerSpec spec;
   spec.vocab = {std::string(kEndOfText)};
-  for (int byte = 0; byte < 256; ++byte) {
+  for (int byte = 0; byte < 256; ++byte)
     spec.vocab.push_back(bytes_to_chars(std::string(1, static_cast<char>(byte))));
-  }
   spec.added = {{0, std::string(kEndOfText)}};
   spec.steps = {SplitStep::kGpt2};
   return tokenizer_spec_to_json(spec);

@@ -67,11 +67,10 @@ Printed run_sample(std::vector<const char*> arguments) {
     std::string kind = "mean";
     score.add_option("--kind", kind, "which")->check(CLI::IsMember({"mean", "sum"}));
     score.callback([&] {
-      if (json) {
+      if (json)
         print_json({{"file", file}, {"context", context}});
-      } else {
+      else
         print_text(fmt::format("{} {} {}\n", file, context, threads));
-      }
     });
     CLI::App& group = add_command_group(root, kUse, "group", "a command of commands");
     add_subcommand(group, "first", "the first").callback([] { print_text("first\n"); });
@@ -193,9 +192,8 @@ TEST(Taper, Help_ReadsLikeAManualPage) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.err, IsEmpty());
   for (const char* part : {"Usage: taper COMMAND", "Exit codes:\n  0    done", "Examples:\n",
-                           "Train:\n  train ", "taper COMMAND --help"}) {
+                           "Train:\n  train ", "taper COMMAND --help"})
     EXPECT_THAT(result.out, HasSubstr(part));
-  }
 }
 
 TEST(Taper, Version_IsOneLine) {

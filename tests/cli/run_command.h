@@ -84,9 +84,8 @@ inline CommandResult run_command(const std::string& program, std::vector<std::st
       if (count == 0) close_at(i);
     }
   }
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 3; ++i)
     if (polled[i].fd >= 0) close_at(i);
-  }
   ::sigaction(SIGPIPE, &before, nullptr);
   int status = 0;
   ::waitpid(child, &status, 0);

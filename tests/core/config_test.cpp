@@ -133,9 +133,8 @@ TEST(Config, WrongType_NamesLineExpectedAndFound) {
       {"betas = 0.9", "train.betas (line 2): expected a list of numbers, found 0.9"},
       {"betas = [0.9, 'x']", "train.betas (line 2): expected a list of numbers"},
   };
-  for (const auto& [line, message] : cases) {
+  for (const auto& [line, message] : cases)
     EXPECT_THAT(load_error(std::string("[train]\n") + line + "\n").what(), HasSubstr(message));
-  }
   EXPECT_THAT(load_error("[data]\nname = 5\n").what(), HasSubstr("expected a string, found 5"));
   EXPECT_THAT(load_error("[data]\nfiles = 'a'\n").what(), HasSubstr("expected a list of strings"));
   EXPECT_EQ(load_error("[train]\nsteps = ''\n").hint(), "train.steps: optimizer steps");
@@ -226,9 +225,8 @@ TEST(Config, DumpThenLoad_IsTheIdentity) {
     EXPECT_EQ(loaded.betas[i], tree.betas[i]);
     EXPECT_EQ(std::signbit(loaded.betas[i]), std::signbit(tree.betas[i]));
   }
-  for (const char* key : {"train.steps", "train.rate", "data.files", "log.deep.loose"}) {
+  for (const char* key : {"train.steps", "train.rate", "data.files", "log.deep.loose"})
     EXPECT_TRUE(loaded.schema.was_set(key));
-  }
 }
 
 TEST(Config, Dump_KeepsTheOrderOfSectionsAndKeys) {

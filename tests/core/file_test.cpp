@@ -79,9 +79,7 @@ TEST(ReadFile, AnySize_IsReadWholeAndCapped) {
     plain_write(dir / "a", text);
     EXPECT_EQ(read_file(dir / "a"), text);
     EXPECT_EQ(read_file(dir / "a", size), text);
-    if (size > 0) {
-      EXPECT_THROW(read_file(dir / "a", size - 1), FormatError);
-    }
+    if (size > 0) EXPECT_THROW(read_file(dir / "a", size - 1), FormatError);
   }
   EXPECT_FALSE(read_file("/proc/self/status").empty());  // reports size 0
   EXPECT_THROW(read_file(dir.path()), FormatError);
@@ -139,9 +137,8 @@ TEST(AtomicFile, ProcessKilledBeforeCommit_LeavesTheOldFileAndAStaleTemporary) {
 
 TEST(AtomicFile, StaleTemporaries_OfOtherNamesStay) {
   const TempDir dir;
-  for (const char* name : {"a.tmp-", "a.tmp-1x-1", "a.tmp-999999999", "a.tmp-999999999-", "tmp"}) {
+  for (const char* name : {"a.tmp-", "a.tmp-1x-1", "a.tmp-999999999", "a.tmp-999999999-", "tmp"})
     plain_write(dir / name, "");
-  }
   EXPECT_EQ(remove_stale_temporaries(dir.path()), 0);
   plain_write(dir / "a.tmp-999999999-0", "");
   EXPECT_EQ(remove_stale_temporaries(dir.path()), 1);

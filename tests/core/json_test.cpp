@@ -39,9 +39,8 @@ TEST(ParseJson, Values_KeepTheirOrderAndTypes) {
 TEST(ParseJson, Malformed_NamesSourceAndLine) {
   EXPECT_THAT(parse_error("{\n\n\"a\": }"), HasSubstr("a.json: not valid JSON at line 3"));
   for (const char* text : {"", " ", "{", "[1,]", "{\"a\":1,}", "nul", "1 2", "'a'", "{1:2}",
-                           "\"\xff\"", "[1e999]", "NaN", "// c\n1", "\"\\ud800\"", "[\"\n\"]"}) {
+                           "\"\xff\"", "[1e999]", "NaN", "// c\n1", "\"\\ud800\"", "[\"\n\"]"})
     EXPECT_THAT(parse_error(text), HasSubstr("a.json: not valid JSON at line")) << text;
-  }
 }
 
 TEST(ParseJson, DuplicateKey_IsAnErrorAtAnyDepth) {
@@ -64,9 +63,8 @@ TEST(ParseJson, ObjectWithManyKeys_TakesLinearTime) {
   // A quadratic parser would take most of a minute here.
   std::string text = "{";
   constexpr int kKeys = 100'000;
-  for (int i = 0; i < kKeys; ++i) {
+  for (int i = 0; i < kKeys; ++i)
     text += (i == 0 ? "\"k" : ",\"k") + std::to_string(i) + "\":" + std::to_string(i);
-  }
   EXPECT_EQ(parse_json(text + "}", "a.json").size(), static_cast<size_t>(kKeys));
 }
 

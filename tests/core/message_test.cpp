@@ -103,9 +103,8 @@ TEST(Interrupt, FirstSignal_SetsTheFlag) {
                           +[] {
                             std::raise(SIGTERM);
                             ::_exit(interrupted() ? 7 : 2);
-                          }}) {
+                          }})
     EXPECT_EQ(WEXITSTATUS(child_status(body)), 7);
-  }
 }
 
 TEST(Interrupt, SecondSignal_EndsTheProcess) {

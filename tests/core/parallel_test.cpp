@@ -104,9 +104,8 @@ TEST(ThreadPool, UnusedPool_EndsItsThreadsAwakeOrAsleep) {
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
   }
   // The kernel lists a joined thread for a moment longer.
-  for (int wait = 0; wait < 1000 && num_threads() != before; ++wait) {
+  for (int wait = 0; wait < 1000 && num_threads() != before; ++wait)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
   EXPECT_EQ(num_threads(), before);
 }
 

@@ -23,9 +23,8 @@ TEST(Philox, KnownKeysAndCounters_GiveThePublishedWords) {
 
 TEST(Random, Words_AreThePhiloxBlocksInOrder) {
   Random random(7, 3);
-  for (uint64_t block = 0; block < 5; ++block) {
+  for (uint64_t block = 0; block < 5; ++block)
     for (const uint32_t word : philox(7, 3, block)) EXPECT_EQ(random.next_u32(), word);
-  }
 }
 
 TEST(Random, Uniform_HasTheMomentsOfTheUnitInterval) {

@@ -51,9 +51,8 @@ TEST(Evaluate, LossAndPercentiles_MatchTheReference) {
     int64_t tokens = 0;
     for (const size_t size : {2, 16, 9, 3, 12}) {
       std::vector<TokenId>& sequence = sequences.emplace_back(size);
-      for (TokenId& id : sequence) {
+      for (TokenId& id : sequence)
         id = static_cast<TokenId>(ids.below(static_cast<uint64_t>(random.config.vocab_size)));
-      }
       losses.push_back(reference.loss(sequence));
       sum += losses.back() * static_cast<double>(size - 1);
       tokens += static_cast<int64_t>(size) - 1;
@@ -136,9 +135,7 @@ TEST(Windows, EveryIdButTheFirst_IsPredictedOnce) {
   ASSERT_EQ(windows.size(), 4u);  // ids 0 to 20; the last two are left over
   for (size_t w = 0; w < windows.size(); ++w) {
     ASSERT_EQ(windows[w].size(), 6u);
-    for (size_t i = 0; i < 6; ++i) {
-      EXPECT_EQ(windows[w][i], shard[static_cast<int64_t>(5 * w + i)]);
-    }
+    for (size_t i = 0; i < 6; ++i) EXPECT_EQ(windows[w][i], shard[static_cast<int64_t>(5 * w + i)]);
   }
   EXPECT_EQ(shard_windows(shard, config, nullptr, 22).size(), 1u);
 }

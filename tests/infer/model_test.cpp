@@ -61,9 +61,8 @@ TEST(Model, BrainFloatTensors_AreConvertedExactly) {
   write_checkpoint_files(folder / "m", random.config, random.taper, views, "");
   const Model model(Checkpoint::open(folder / "m"), at_gate(0.5));
   const auto expected = to_float32(random.tensors.at("model.layers.0.mlp.up_proj.weight"));
-  for (size_t i = 0; i < expected.size(); ++i) {
+  for (size_t i = 0; i < expected.size(); ++i)
     ASSERT_EQ(model.layers()[0].up.weight[i], to_float(to_bf16(expected[i])));
-  }
   const float c = to_float32(random.tensors.at("model.norm.taper_scale"))[0];
   EXPECT_EQ(model.final_norm().args.scale, to_float(to_bf16(c)));
 }

@@ -75,9 +75,8 @@ class ReferenceTransformer {
   }
 
   static void add(Rows& h, const Rows& update) {
-    for (size_t t = 0; t < h.size(); ++t) {
+    for (size_t t = 0; t < h.size(); ++t)
       for (size_t i = 0; i < h[t].size(); ++i) h[t][i] += update[t][i];
-    }
   }
 
   // y = g * h / r * gamma + (1 - g) * c * h * gamma~; a plain norm has g = 1, a folded one does
@@ -96,9 +95,8 @@ class ReferenceTransformer {
       double square = 0;
       for (const double value : row) square += value * value;
       const double r = std::sqrt(square / static_cast<double>(row.size()) + config_.norm_eps);
-      for (size_t i = 0; i < row.size(); ++i) {
+      for (size_t i = 0; i < row.size(); ++i)
         row[i] = g * row[i] / r * gamma[i] + (1 - g) * c * row[i] * gamma_t[i];
-      }
     }
     return y;
   }
@@ -139,9 +137,8 @@ class ReferenceTransformer {
           for (size_t i = 0; i < width; ++i) score += q[t][from + i] * k[s][kv + i];
           sum += p[s] = std::exp(score / std::sqrt(static_cast<double>(width)));
         }
-        for (size_t s = 0; s <= t; ++s) {
+        for (size_t s = 0; s <= t; ++s)
           for (size_t i = 0; i < width; ++i) mixed[t][from + i] += p[s] / sum * v[s][kv + i];
-        }
       }
     }
     return matrix(prefix + "o_proj.weight").apply(mixed);
@@ -150,11 +147,9 @@ class ReferenceTransformer {
   Rows ffn(const std::string& prefix, const Rows& x) const {
     Rows gate = matrix(prefix + "gate_proj.weight").apply(x);
     const Rows up = matrix(prefix + "up_proj.weight").apply(x);
-    for (size_t t = 0; t < gate.size(); ++t) {
-      for (size_t i = 0; i < gate[t].size(); ++i) {
+    for (size_t t = 0; t < gate.size(); ++t)
+      for (size_t i = 0; i < gate[t].size(); ++i)
         gate[t][i] = gate[t][i] / (1 + std::exp(-gate[t][i])) * up[t][i];
-      }
-    }
     return matrix(prefix + "down_proj.weight").apply(gate);
   }
 

@@ -46,9 +46,8 @@ TEST(Sampler, NoFilter_KeepsTheModelsDistribution) {
 
 TEST(Sampler, Temperature_DividesTheLogits) {
   const auto candidates = Sampler({.temperature = 0.5}, 5).candidates(logits_of(kWeights));
-  for (size_t i = 0; i < 5; ++i) {
+  for (size_t i = 0; i < 5; ++i)
     EXPECT_NEAR(candidates[i].weight, std::pow(kWeights[i] / 8, 2), 1e-6);
-  }
 }
 
 TEST(Sampler, TopK_KeepsTheMostLikelyAndTheLowerIdOfEquals) {
@@ -113,9 +112,8 @@ TEST(Sampler, Draw_FollowsTheDocumentedRule) {
   for (int i = 0; i < 500; ++i) {
     double rest = random.uniform() * 20;
     int32_t expected = 0;
-    while (rest >= kWeights[static_cast<size_t>(expected)]) {
+    while (rest >= kWeights[static_cast<size_t>(expected)])
       rest -= kWeights[static_cast<size_t>(expected++)];
-    }
     ASSERT_EQ(sampler.sample(logits), expected) << "draw " << i;
   }
 }

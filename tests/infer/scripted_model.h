@@ -31,9 +31,8 @@ inline void write_scripted_model(const std::filesystem::path& folder,
   const auto width = static_cast<size_t>(config.width);
   for (const TensorSpec& spec : expected_tensors(config, {})) {
     const std::span<float> values = tensors.add(spec.name, spec.shape);
-    for (size_t i = 0; i < width && spec.name == "model.embed_tokens.weight"; ++i) {
+    for (size_t i = 0; i < width && spec.name == "model.embed_tokens.weight"; ++i)
       values[i * width + i] = 1;
-    }
     for (size_t i = 0; i < width && spec.name == "lm_head.weight"; ++i) {
       if (i < script.size()) values[static_cast<size_t>(script[i]) * width + i] = 1;
       for (size_t row = script.size(); row < width; ++row) values[row * width + i] = 9;
@@ -84,9 +83,8 @@ class PieceTokenizer : public Tokenizer {
   }
   int64_t vocab_size() const override { return std::ssize(pieces_); }
   TokenId token_to_id(std::string_view token) const override {
-    for (TokenId id = 0; id < vocab_size(); ++id) {
+    for (TokenId id = 0; id < vocab_size(); ++id)
       if (pieces_[static_cast<size_t>(id)] == token) return id;
-    }
     return -1;
   }
   bool is_special(TokenId id) const override {

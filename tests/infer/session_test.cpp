@@ -22,9 +22,8 @@ namespace {
 std::vector<int32_t> random_ids(const ModelConfig& config, int64_t count, uint64_t seed) {
   Random random(seed, 9);
   std::vector<int32_t> ids(static_cast<size_t>(count));
-  for (int32_t& id : ids) {
+  for (int32_t& id : ids)
     id = static_cast<int32_t>(random.below(static_cast<uint64_t>(config.vocab_size)));
-  }
   return ids;
 }
 
@@ -129,9 +128,8 @@ TEST(Session, LongPrefill_SameBitsAsTokenByToken) {
   ThreadPool pool(2);
   Session prefilled(model, pool, 300), decoded(model, pool, 300);
   const auto last = prefilled.forward(ids, LogitRows::kLast);
-  for (size_t i = 0; i + 1 < ids.size(); ++i) {
+  for (size_t i = 0; i + 1 < ids.size(); ++i)
     EXPECT_TRUE(decoded.forward(std::span(ids).subspan(i, 1), LogitRows::kNone).empty());
-  }
   const auto stepped = decoded.forward(std::span(ids).last(1), LogitRows::kLast);
   EXPECT_EQ(std::vector<float>(last.begin(), last.end()),
             std::vector<float>(stepped.begin(), stepped.end()));
@@ -151,9 +149,8 @@ TEST(Session, GateOne_EqualsThePlainModelBitwise) {
   tapered.write(folder / "tapered");
   test::RandomModel plain;
   plain.config = tapered.config;
-  for (const TensorView& tensor : tapered.tensors.views()) {
+  for (const TensorView& tensor : tapered.tensors.views())
     if (tensor.name.find(".taper_") == std::string::npos) plain.tensors.add_view(tensor);
-  }
   plain.write(folder / "plain");
   ModelOptions options;
   options.gate = 1;
@@ -263,14 +260,12 @@ TEST(Session, Observer_SeesEveryNormsInputInOrderFoldedOnesToo) {
   EXPECT_EQ(names, expected);
   // The first norm's input is the embedding; the last one's gives the logits through the head.
   const auto row = static_cast<size_t>(config.width);
-  for (size_t i = 0; i < first.size(); ++i) {
+  for (size_t i = 0; i < first.size(); ++i)
     EXPECT_EQ(first[i], model.embedding()[static_cast<size_t>(ids[i / row]) * row + i % row]);
-  }
   for (size_t n = 0; n < logits.size(); ++n) {
     double sum = 0;
-    for (size_t i = 0; i < row; ++i) {
+    for (size_t i = 0; i < row; ++i)
       sum += static_cast<double>(last[4 * row + i]) * model.head().weight[n * row + i];
-    }
     EXPECT_NEAR(logits[n], sum, 1e-4);
   }
 }

@@ -251,17 +251,15 @@ TEST(Safetensors, TruncatedOrDamagedAnywhere_IsNeverACrash) {
     plain_write(dir / "bad", bytes);
     try {
       const SafetensorsFile file(dir / "bad");
-      for (const TensorView& tensor : file.tensors()) {
+      for (const TensorView& tensor : file.tensors())
         if (tensor.dtype == DType::kF32) (void)to_float32(tensor);
-      }
       return true;
     } catch (const FormatError&) {
       return false;
     }
   };
-  for (size_t length = 0; length < good.size(); length += 3) {
+  for (size_t length = 0; length < good.size(); length += 3)
     EXPECT_FALSE(try_bytes(good.substr(0, length))) << length;
-  }
   for (size_t i = 0; i < good.size() - 32; ++i) {
     for (const char value : {'\0', '9', '"', '\xff'}) {
       std::string bytes = good;

@@ -20,9 +20,8 @@ constexpr uint64_t kFingerprint = 0x0123456789abcdefu;
 std::vector<int32_t> write_shard(const std::filesystem::path& path, int64_t vocab_size,
                                  int64_t count) {
   std::vector<int32_t> ids(static_cast<size_t>(count));
-  for (size_t i = 0; i < ids.size(); ++i) {
+  for (size_t i = 0; i < ids.size(); ++i)
     ids[i] = static_cast<int32_t>((i * 7919 + 3) % static_cast<size_t>(vocab_size));
-  }
   TokenShardWriter writer(path, vocab_size, kFingerprint);
   const size_t half = ids.size() / 2;
   writer.append(std::span(ids).first(half));

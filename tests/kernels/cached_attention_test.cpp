@@ -52,20 +52,16 @@ struct Cache {
   // The specification, in double.
   std::vector<double> reference(int64_t length, double scale) const {
     std::vector<double> p(static_cast<size_t>(length));
-    for (int64_t t = 0; t < length; ++t) {
-      for (int64_t k = 0; k < head_width; ++k) {
+    for (int64_t t = 0; t < length; ++t)
+      for (int64_t k = 0; k < head_width; ++k)
         p[static_cast<size_t>(t)] += scale * q[static_cast<size_t>(k)] * at(keys, k, t);
-      }
-    }
     const double largest = *std::max_element(p.begin(), p.end());
     double sum = 0;
     for (double& value : p) sum += value = std::exp(value - largest);
     std::vector<double> out(static_cast<size_t>(head_width));
-    for (int64_t k = 0; k < head_width; ++k) {
-      for (int64_t t = 0; t < length; ++t) {
+    for (int64_t k = 0; k < head_width; ++k)
+      for (int64_t t = 0; t < length; ++t)
         out[static_cast<size_t>(k)] += p[static_cast<size_t>(t)] / sum * at(values, k, t);
-      }
-    }
     return out;
   }
 };
@@ -78,10 +74,9 @@ TEST(CachedAttention, AnyWidthAndLength_MatchesTheFormula) {
       const auto expected = cache.reference(length, scale);
       test::for_each_target([&] {
         const auto out = cache.run(length, static_cast<float>(scale));
-        for (size_t k = 0; k < out.size(); ++k) {
+        for (size_t k = 0; k < out.size(); ++k)
           ASSERT_NEAR(out[k], expected[k], 8 * test::kAttentionTolerance)
               << "width " << head_width << " length " << length << " channel " << k;
-        }
       });
     }
   }

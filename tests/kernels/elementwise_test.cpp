@@ -122,9 +122,8 @@ TEST(CrossEntropy, AnyVocabulary_MatchesTheFormulaAndItsDifferences) {
     const auto f = [&](const Values& in) { return losses_of(in, targets, vocab); };
     const Values losses = f(z), gradient = central_differences(z, Values(4, 1.0), f);
     Values norms(4);
-    for (int64_t i = 0; i < 4 * vocab; ++i) {
+    for (int64_t i = 0; i < 4 * vocab; ++i)
       if (targets[at(i / vocab)] >= 0) norms[at(i / vocab)] += z[at(i)] * z[at(i)];
-    }
     SCOPED_TRACE(vocab);
     test::for_each_target([&] {
       const CrossEntropy exact = run_cross_entropy<double>(z, targets, vocab, true);

@@ -72,7 +72,8 @@ struct Attention {
 
 TEST(InstructionCount, Attention) {
   Attention a(8);
-  expect_at_most(a.pairs(), {205, 140}, [&] { a.forward(); });
+  expect_at_most(
+      a.pairs(), {205, 140}, [&] { a.forward(); });
   expect_at_most(a.pairs(), {345, 262}, [&] { a.backward(); });
 }
 
@@ -92,9 +93,11 @@ TEST(InstructionCount, TaperedNorm) {
   std::vector<float> y(h.size()), dh(h.size()), rstd(at(rows)), dgamma(at(width)),
       dgamma_t(at(width));
   const TaperNormArgs<float> args{gamma.data(), gamma_t.data(), 0.9f, 0.5f, 1e-5f, width};
-  expect_at_most(rows * width, {22.5, 19}, [&] {
-    taper_rms_norm_forward<float>(args, {0, rows}, h.data(), y.data(), rstd.data());
-  });
+  expect_at_most(
+      rows * width, {22.5, 19},
+      [&] {
+        taper_rms_norm_forward<float>(args, {0, rows}, h.data(), y.data(), rstd.data());
+      });
   expect_at_most(rows * width, {34, 30.5}, [&] {
     taper_rms_norm_backward<float>(args, {0, rows}, h.data(), h.data(), rstd.data(), h.data(),
                                    dh.data(), dgamma.data(), dgamma_t.data(), y.data());
@@ -105,9 +108,11 @@ TEST(InstructionCount, Swiglu) {
   const int64_t rows = 2, width = 512;
   const auto gate_up = values(rows * 2 * width, 1), dy = values(rows * width, 2);
   std::vector<float> y(dy.size()), dgate_up(gate_up.size());
-  expect_at_most(rows * width, {31.5, 30.5}, [&] {
-    swiglu_forward<float>({0, rows}, width, gate_up.data(), y.data());
-  });
+  expect_at_most(
+      rows * width, {31.5, 30.5},
+      [&] {
+        swiglu_forward<float>({0, rows}, width, gate_up.data(), y.data());
+      });
   expect_at_most(rows * width, {43.5, 42}, [&] {
     swiglu_backward<float>({0, rows}, width, gate_up.data(), dy.data(), dgate_up.data(), y.data());
   });

@@ -56,9 +56,8 @@ TEST(Rope, ScoreOfTwoVectors_DependsOnTheirDistanceOnly) {
     for (size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * b[i];
     return sum;
   };
-  for (const int64_t position : {1, 257, 1023, 8990}) {
+  for (const int64_t position : {1, 257, 1023, 8990})
     EXPECT_NEAR(score(position), score(0), 4e-6) << position;
-  }
 }
 
 }  // namespace

@@ -22,9 +22,8 @@ inline size_t at(int64_t i) { return static_cast<size_t>(i); }
 inline Values random_values(int64_t count, uint64_t seed, double spread = 1.0, double mean = 0.0) {
   Random random(seed);
   Values values(static_cast<size_t>(count));
-  for (double& x : values) {
+  for (double& x : values)
     x = to_float(to_bf16(static_cast<float>(mean + spread * random.normal())));
-  }
   return values;
 }
 
@@ -32,13 +31,11 @@ template <typename T>
 std::vector<T> stored(const Values& from) {
   std::vector<T> to;
   to.reserve(from.size());
-  for (double x : from) {
-    if constexpr (std::is_same_v<T, bf16>) {
+  for (double x : from)
+    if constexpr (std::is_same_v<T, bf16>)
       to.push_back(to_bf16(static_cast<float>(x)));
-    } else {
+    else
       to.push_back(static_cast<T>(x));
-    }
-  }
   return to;
 }
 
@@ -46,22 +43,19 @@ template <typename T>
 Values widened(const std::vector<T>& from) {
   Values to;
   to.reserve(from.size());
-  for (T x : from) {
-    if constexpr (std::is_same_v<T, bf16>) {
+  for (T x : from)
+    if constexpr (std::is_same_v<T, bf16>)
       to.push_back(to_float(x));
-    } else {
+    else
       to.push_back(static_cast<double>(x));
-    }
-  }
   return to;
 }
 
 // Within tolerance * (1 + |expected|), element by element.
 inline void expect_near(const Values& result, const Values& expected, double tolerance) {
   ASSERT_EQ(result.size(), expected.size());
-  for (size_t i = 0; i < result.size(); ++i) {
+  for (size_t i = 0; i < result.size(); ++i)
     ASSERT_NEAR(result[i], expected[i], tolerance * (1 + std::abs(expected[i]))) << "element " << i;
-  }
 }
 
 // d(sum of weights * f)/d(x) by central differences.

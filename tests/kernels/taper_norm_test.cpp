@@ -166,11 +166,8 @@ TEST(TaperNorm, GateZero_IgnoresAHugeOutlierInAnotherChannelAndLeavesTheStatisti
   other.h[7] = 1e30;
   test::for_each_target([&] {
     const Pass<float> a(p), b(other);
-    for (size_t i = 0; i < a.y.size(); ++i) {
-      if (i != 7) {
-        ASSERT_EQ(a.y[i], b.y[i]) << i;
-      }
-    }
+    for (size_t i = 0; i < a.y.size(); ++i)
+      if (i != 7) ASSERT_EQ(a.y[i], b.y[i]) << i;
     EXPECT_EQ(b.rstd, std::vector<float>(5, -1.0f));
     EXPECT_EQ(b.dgamma, std::vector<float>(64, 0.0f));
   });
@@ -181,9 +178,8 @@ TEST(TaperNorm, ManyRowsInBf16_ReduceGammasGradientInFloat) {
   Values expected(3);
   for (int64_t row = 0; row < p.rows; ++row) {
     const double r = p.statistic(p.h.data() + row * 3);
-    for (int64_t i = 0; i < 3; ++i) {
+    for (int64_t i = 0; i < 3; ++i)
       expected[at(i)] += p.dy[at(row * 3 + i)] * p.h[at(row * 3 + i)] / r;
-    }
   }
   test::for_each_target([&] { expect_near(widened(Pass<bf16>(p).dgamma), expected, 2e-5); });
 }
@@ -194,9 +190,8 @@ TEST(TaperNorm, Sums_MatchTheFormulaAndLeaveMaskedRowsOut) {
   double numerator = 0, denominator = 0, scale = 0;
   for (int64_t row : {0, 2, 3}) {
     double square = 0;
-    for (int64_t i = 0; i < p.width; ++i) {
+    for (int64_t i = 0; i < p.width; ++i)
       square += std::pow(p.h[at(row * p.width + i)] * p.gamma[at(i)], 2);
-    }
     const double r = p.statistic(p.h.data() + row * p.width);
     numerator += square / r;
     denominator += square;
@@ -250,9 +245,8 @@ TEST(Anchor, Gradient_MatchesCentralDifferencesAndSkipsMaskedRows) {
     const double target = 1.3, weight = 0.2;
     const auto loss = [&](const Values& x) {
       double sum = 0;
-      for (int64_t row : {0, 1, 3}) {
+      for (int64_t row : {0, 1, 3})
         sum += std::pow(p.statistic(x.data() + row * width) - target, 2);
-      }
       return Values{weight * sum};
     };
     const Values expected = central_differences(p.h, {1.0}, loss);

@@ -41,9 +41,8 @@ TEST(NormSites, ModelOfTwoLayers_ListsNormsAndConsumersInOrder) {
 
 TEST(TaperScope, Names_AreReadBackAndOthersRefused) {
   for (const TaperScope scope :
-       {TaperScope::kNone, TaperScope::kInternal, TaperScope::kFinal, TaperScope::kAll}) {
+       {TaperScope::kNone, TaperScope::kInternal, TaperScope::kFinal, TaperScope::kAll})
     EXPECT_EQ(parse_scope(to_string(scope), "x"), scope);
-  }
   EXPECT_ERROR(parse_scope("everything", "tiny.toml: taper.scope"), ConfigError,
                "tiny.toml: taper.scope", "everything", "internal");
 }
@@ -177,8 +176,9 @@ void write_with(const RandomModel& model, const fs::path& directory,
 }
 
 TensorView& named(std::vector<TensorView>& tensors, std::string_view name) {
-  return *std::find_if(tensors.begin(), tensors.end(),
-                       [&](const TensorView& tensor) { return tensor.name == name; });
+  return *std::find_if(
+      tensors.begin(), tensors.end(),
+      [&](const TensorView& tensor) { return tensor.name == name; });
 }
 
 TEST(Checkpoint, EachMissingTensor_IsNamed) {

@@ -32,9 +32,8 @@ File numbered_file(const ModelConfig& config) {
   File file{config, {}};
   const int64_t vocab = config.tied_head ? config.vocab_size : -config.vocab_size;
   for (const int64_t field : {config.width, config.ffn_width, config.num_layers, config.num_heads,
-                              config.num_kv_heads, vocab, config.context}) {
+                              config.num_kv_heads, vocab, config.context})
     file.put(static_cast<int32_t>(field));
-  }
   const int64_t floats = config.num_parameters() + config.context * config.head_width;
   for (int64_t i = 0; i < floats; ++i) file.put(static_cast<float>(i));
   return file;
@@ -81,11 +80,10 @@ TEST_P(Llama2c, EveryWeight_ComesFromItsPlaceInTheFile) {
     ASSERT_EQ(static_cast<int64_t>(values.size()), rows * columns) << name;
     for (int64_t row = 0; row < rows; ++row) {
       const int64_t from = rotary ? source_row(row, c.head_width) : row;
-      for (int64_t column = 0; column < columns; ++column) {
+      for (int64_t column = 0; column < columns; ++column)
         ASSERT_EQ(values[static_cast<size_t>(row * columns + column)],
                   static_cast<float>(offset + block * rows * columns + from * columns + column))
             << name << " row " << row << " column " << column;
-      }
     }
   };
   const auto stack = [&](const char* name, int64_t rows, int64_t columns, bool rotary = false) {
@@ -149,9 +147,8 @@ TEST(Llama2c, Stories260K_HasTheSizesOfItsDescription) {
   EXPECT_EQ(model.config.vocab_size, 512);
   EXPECT_EQ(model.config.context, 512);
   EXPECT_TRUE(model.config.tied_head);
-  for (const TensorView& tensor : model.tensors.views()) {
+  for (const TensorView& tensor : model.tensors.views())
     for (const float value : to_float32(tensor)) ASSERT_TRUE(std::isfinite(value)) << tensor.name;
-  }
 }
 
 }  // namespace

@@ -54,9 +54,8 @@ inline void fill_random(const ModelConfig& config, const TaperState& taper, uint
   for (const TensorSpec& spec : expected_tensors(config, taper)) {
     const bool matrix = spec.shape.size() == 2;
     const double deviation = matrix ? 1.0 / std::sqrt(static_cast<double>(spec.shape[1])) : 0;
-    for (float& value : tensors.add(spec.name, spec.shape)) {
+    for (float& value : tensors.add(spec.name, spec.shape))
       value = static_cast<float>(matrix ? deviation * random.normal() : 0.5 + random.uniform());
-    }
   }
 }
 
@@ -65,9 +64,8 @@ inline RandomModel random_model(uint64_t seed, TaperScope scope, bool tied, doub
   RandomModel model;
   model.config = random_config(seed, tied);
   model.taper.scope = scope;
-  for (const NormSite& site : norm_sites(model.config)) {
+  for (const NormSite& site : norm_sites(model.config))
     if (in_scope(site, scope)) model.taper.tapered.push_back(site.name);
-  }
   model.taper.phase = scope == TaperScope::kNone ? "plain" : gate == 0 ? "settle" : "taper";
   model.taper.gate = scope == TaperScope::kNone ? 1 : gate;
   fill_random(model.config, model.taper, seed, model.tensors);

@@ -104,9 +104,8 @@ TEST(Page, NeedsNothingFromElsewhereAndRunsNoScript) {
   const TempDir folder;
   write_fake_run(folder / "a", {});
   const std::string page = render_page("t", load_runs({folder / "a"}), std::nullopt);
-  for (const char* part : {"http:", "https:", "<script", "<link", "<img", "@import", "src="}) {
+  for (const char* part : {"http:", "https:", "<script", "<link", "<img", "@import", "src="})
     EXPECT_THAT(page, Not(HasSubstr(part)));
-  }
   EXPECT_THAT(page, Not(HasSubstr("Gap to")));
 }
 

@@ -67,9 +67,8 @@ struct Batch {
 Batch random_batch(uint64_t seed, int64_t width) {
   Random random(seed);
   Batch batch{width, {}, {}};
-  for (int64_t i = 0; i < width; ++i) {
+  for (int64_t i = 0; i < width; ++i)
     batch.gamma.push_back(static_cast<float>(0.5 + random.uniform()));
-  }
   for (int token = 0; token < 40; ++token) {
     const double size = std::pow(10.0, random.uniform());
     std::vector<float> h;
@@ -101,9 +100,8 @@ std::pair<double, double> squared_errors(const Batch& batch, double c) {
 
 NormStatistics gather(const Batch& batch, size_t begin, size_t end) {
   NormStatistics statistics;
-  for (size_t token = begin; token < end; ++token) {
+  for (size_t token = begin; token < end; ++token)
     statistics.add(batch.tokens[token].data(), batch.gamma.data(), batch.width, kEps);
-  }
   return statistics;
 }
 
@@ -114,9 +112,8 @@ TEST_P(Statistics, Scale_IsTheLeastSquaresMinimum) {
   const NormStatistics statistics = gather(batch, 0, batch.tokens.size());
   const double c = statistics.scale("n");
   const double best = squared_errors(batch, c).first;
-  for (const double factor : {0.9, 0.999, 1.001, 1.1}) {
+  for (const double factor : {0.9, 0.999, 1.001, 1.1})
     EXPECT_LT(best, squared_errors(batch, c * factor).first) << factor;
-  }
 }
 
 TEST_P(Statistics, RelativeError_EqualsTheDefinition) {

@@ -123,9 +123,8 @@ TEST(FoldPlan, AllScope_ListsEveryConsumerOnce) {
   const FoldPlan plan = plan_fold(model.config, model.taper, "m");
   EXPECT_EQ(plan.steps.size(), static_cast<size_t>(2 * model.config.num_layers + 1));
   std::set<std::string> consumers;
-  for (const FoldStep& step : plan.steps) {
+  for (const FoldStep& step : plan.steps)
     for (const std::string& name : step.consumers) EXPECT_TRUE(consumers.insert(name).second);
-  }
   EXPECT_EQ(consumers.size(), static_cast<size_t>(5 * model.config.num_layers + 1));
   EXPECT_TRUE(plan.unties_head);
 }

@@ -26,9 +26,8 @@ TEST(GateSchedule, Ends_AreExactAndTheGateFalls) {
   EXPECT_EQ(schedule.gate(1005), 0.0);
   EXPECT_EQ(schedule.gate(1 << 30), 0.0);
   EXPECT_DOUBLE_EQ(schedule.gate(505), 0.5);
-  for (int64_t step = 6; step <= 1005; ++step) {
+  for (int64_t step = 6; step <= 1005; ++step)
     EXPECT_LT(schedule.gate(step), schedule.gate(step - 1)) << step;
-  }
 }
 
 TEST(GateSchedule, Phases_ChangeAtStartAndEnd) {

@@ -58,9 +58,8 @@ TEST(LogitComparison, DifferenceFromZeroLogits_IsInfinite) {
 TEST(FoldTolerance, GrowsWithTheNoiseUntilNothingCanBeJudged) {
   EXPECT_EQ(fold_tolerance(0, "fold"), kLogitTolerance);
   EXPECT_EQ(fold_tolerance(1e-4, "fold"), kNoiseMultiple * 1e-4);
-  for (const double noise : {0.5, HUGE_VAL, std::nan("")}) {
+  for (const double noise : {0.5, HUGE_VAL, std::nan("")})
     EXPECT_ERROR(fold_tolerance(noise, "f"), NumericsError, "f: cannot be verified");
-  }
 }
 
 TEST(LogitComparison, NothingCompared_IsNotAProof) {

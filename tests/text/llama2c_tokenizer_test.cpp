@@ -78,11 +78,10 @@ std::vector<TokenId> reference_encode(const std::vector<Entry>& entries, std::st
     const size_t length = std::max<size_t>(utf8_sequence_length(text), 1);
     const std::string character(text.substr(0, length));
     text.remove_prefix(length);
-    if (const auto found = ids.find(character); found != ids.end()) {
+    if (const auto found = ids.find(character); found != ids.end())
       tokens.push_back(found->second);
-    } else {
+    else
       for (const char byte : character) tokens.push_back(3 + static_cast<unsigned char>(byte));
-    }
   }
   while (true) {
     float best_score = -1e10f;

@@ -80,7 +80,8 @@ TEST(SplitGpt2, InvalidBytes_JoinPunctuationAndNothingIsLost) {
 
 TEST(SplitDigits, NumbersAreCutOffOneByOneOrAsRuns) {
   Words one, runs;
-  split_digits("a12 b3", true, [&](std::string_view word) { one.emplace_back(word); });
+  split_digits(
+      "a12 b3", true, [&](std::string_view word) { one.emplace_back(word); });
   split_digits("a12 b3", false, [&](std::string_view word) { runs.emplace_back(word); });
   EXPECT_EQ(one, (Words{"a", "1", "2", " b", "3"}));
   EXPECT_EQ(runs, (Words{"a", "12", " b", "3"}));

@@ -20,9 +20,8 @@ std::set<std::string> keys_of_dump(const std::string& toml) {
   for (std::string line; std::getline(lines, line);) {
     std::smatch match;
     if (std::regex_match(line, match, std::regex(R"(\[(\w+)\].*)"))) section = match[1];
-    if (std::regex_match(line, match, std::regex(R"((\w+) *=.*)"))) {
+    if (std::regex_match(line, match, std::regex(R"((\w+) *=.*)")))
       keys.insert(section + "." + match[1].str());
-    }
   }
   return keys;
 }

@@ -86,9 +86,7 @@ void compare(const Case& c, Activations activations, double tolerance) {
   EXPECT_NEAR(sums.logit_norm / expected.logit_norm_sum, 1, tolerance);
   EXPECT_EQ(sums.scale_count, expected.scale.count);
   EXPECT_NEAR(sums.scale / expected.scale.scale_sum, 1, tolerance);
-  if (c.anchor) {
-    EXPECT_NEAR(sums.anchor / expected.anchor_sum.item<double>(), 1, 3 * tolerance);
-  }
+  if (c.anchor) EXPECT_NEAR(sums.anchor / expected.anchor_sum.item<double>(), 1, 3 * tolerance);
 
   const auto check = [&](ParameterBuffer& ours, ParameterBuffer& theirs) {
     for (const auto& slice : ours.slices()) {
@@ -96,11 +94,10 @@ void compare(const Case& c, Activations activations, double tolerance) {
         return flat.narrow(0, slice.offset, slice.size());
       };
       const torch::Tensor right = part(theirs.gradients());
-      if (right.abs().max().item<double>() == 0) {
+      if (right.abs().max().item<double>() == 0)
         EXPECT_EQ(part(ours.gradients()).abs().max().item<double>(), 0) << slice.spec.name;
-      } else {
+      else
         EXPECT_LT(relative_error(part(ours.gradients()), right), 3 * tolerance) << slice.spec.name;
-      }
     }
   };
   check(model.parameters(), reference.parameters());

@@ -84,11 +84,10 @@ struct Buffers {
     layout.rewind(overlay);
     const int64_t chunk = chunk_rows(rows, c);
     logits = layout.take<float>(chunk * c.vocab_size);
-    if constexpr (std::is_same_v<T, float>) {
+    if constexpr (std::is_same_v<T, float>)
       dlogits = logits;
-    } else {
+    else
       dlogits = layout.take<T>(chunk * c.vocab_size);
-    }
     losses = layout.take<double>(rows);
     square_norms = layout.take<double>(rows);
     layout.rewind(std::max({after_ffn, after_attention, layout.position()}));

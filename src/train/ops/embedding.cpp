@@ -34,9 +34,8 @@ class EmbeddingFunction : public torch::autograd::Function<EmbeddingFunction> {
       const Real<T>* table = read<Real<T>>(weight);
       T* to = write<T>(out);
       at::parallel_for(0, ids.numel(), 64, [&](int64_t begin, int64_t end) {
-        for (int64_t n = begin; n < end; ++n) {
+        for (int64_t n = begin; n < end; ++n)
           convert_row(table + index[n] * width, width, to + n * width);
-        }
       });
     });
     context->save_for_backward({ids});
@@ -82,9 +81,8 @@ at::Tensor embedding(const at::Tensor& ids, const at::Tensor& weight, at::Scalar
                     "Float (Double beside Double)",
                     describe(weight), c10::toString(type)));
   }
-  if (ids.scalar_type() != at::kLong) {
+  if (ids.scalar_type() != at::kLong)
     throw ShapeError(fmt::format("embedding: ids are {}, expected Long", describe(ids)));
-  }
   const at::Tensor flat = ids.contiguous();
   const int64_t* index = read<int64_t>(flat);
   for (int64_t n = 0; n < flat.numel(); ++n) {

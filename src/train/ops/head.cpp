@@ -66,18 +66,16 @@ HeadResult run(const at::Tensor& hidden, const at::Tensor& weight, const at::Ten
     at::Tensor logits = buffer.narrow(0, 0, count);
     at::mm_out(logits, h, weight.t());
     double* losses = result.losses.data() + begin;
-    if (weight.scalar_type() == at::kDouble) {
+    if (weight.scalar_type() == at::kDouble)
       cross_entropy<double>(logits, target + begin, gradient, losses, square_norms.data() + begin);
-    } else {
+    else
       cross_entropy<float>(logits, target + begin, gradient, losses, square_norms.data() + begin);
-    }
     if (wanted.dhidden) {
       at::Tensor to = result.dhidden.narrow(0, begin, count);
-      if (to.scalar_type() == weight.scalar_type()) {
+      if (to.scalar_type() == weight.scalar_type())
         at::mm_out(to, logits, weight);
-      } else {
+      else
         to.copy_(at::mm(logits, weight));
-      }
     }
     if (wanted.dweight) result.dweight.addmm_(logits.t(), h);
   }
@@ -152,9 +150,7 @@ HeadLoss head_cross_entropy(const at::Tensor& hidden, const at::Tensor& weight,
                             const at::Tensor& targets) {
   const HeadInputs in = check("head_cross_entropy", hidden, weight, targets);
   Wanted wanted;
-  if (at::GradMode::is_enabled()) {
-    wanted = {hidden.requires_grad(), weight.requires_grad()};
-  }
+  if (at::GradMode::is_enabled()) wanted = {hidden.requires_grad(), weight.requires_grad()};
   HeadLoss loss;
   loss.loss_sum = HeadFunction::apply(in.hidden, weight.contiguous(), in.targets, wanted, &loss);
   return loss;

@@ -29,9 +29,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     const at::Tensor &x = saved[0], &weight = saved[1];
     const at::Tensor dy = as_rows(gradients[0]);
     at::Tensor dx, dweight;
-    if (context->needs_input_grad(0)) {
-      dx = at::mm(dy, weight.to(x.scalar_type())).view(x.sizes());
-    }
+    if (context->needs_input_grad(0)) dx = at::mm(dy, weight.to(x.scalar_type())).view(x.sizes());
     if (context->needs_input_grad(1)) {
       const at::ScalarType real = weight.scalar_type();
       dweight = at::mm(dy.to(real).t(), as_rows(x).to(real));

@@ -128,18 +128,16 @@ at::Tensor taper_rms_norm(const at::Tensor& h, const at::Tensor& gamma, const at
   const at::ScalarType real = real_type(op, "h", h);
   require_parameter(op, "gamma", gamma, real, h);
   check_width(op, "gamma", gamma, h.size(-1));
-  if (!(gate >= 0 && gate <= 1)) {
+  if (!(gate >= 0 && gate <= 1))
     throw ConfigError(fmt::format("{}: gate {} lies outside [0, 1]", op, gate));
-  }
   if (gamma_t.defined()) {
     require_parameter(op, "gamma_t", gamma_t, real, h);
     check_width(op, "gamma_t", gamma_t, h.size(-1));
   } else if (gate != 1) {
     throw ShapeError(fmt::format("{}: gamma_t is undefined at gate {}", op, gate));
   }
-  if (sums && gate == 0) {
+  if (sums && gate == 0)
     throw ConfigError(fmt::format("{}: calibration sums need a gate above 0", op));
-  }
   // An undefined tensor must not reach autograd as an input.
   const auto given = gamma_t.defined() ? std::optional<at::Tensor>(gamma_t) : std::nullopt;
   return TaperNormFunction::apply(h, gamma, given, NormParameters{scale, gate, eps}, sums,

@@ -83,9 +83,11 @@ struct RowBlocks {
   RowRange block(int64_t index) const { return {index * size, std::min((index + 1) * size, rows)}; }
   template <class Body>
   void parallel(const Body& body) const {
-    at::parallel_for(0, count(), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) body(i, block(i));
-    });
+    at::parallel_for(
+        0, count(), 1,
+        [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) body(i, block(i));
+        });
   }
 };
 
