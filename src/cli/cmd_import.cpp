@@ -36,16 +36,16 @@ void run(const Options& options) {
     print_json({{"format", model.format},
                 {"tensors", tensors},
                 {"bytes", model.tensors.num_bytes()},
-                {"parameters", model.config.num_parameters()},
+                {"parameters", Architecture(model.config).num_parameters()},
                 {"vocab_size", model.config.vocab_size},
                 {"tokenizer", !model.tokenizer_json.empty()},
                 {"out", options.out.string()}});
     return;
   }
-  print_text(fmt::format("{}: {} model of {} parameters in {} tensors, {} bytes{}\n",
-                         options.out.string(), model.format, model.config.num_parameters(), tensors,
-                         model.tensors.num_bytes(),
-                         model.tokenizer_json.empty() ? ", no tokenizer" : ""));
+  print_text(
+      fmt::format("{}: {} model of {} parameters in {} tensors, {} bytes{}\n", options.out.string(),
+                  model.format, Architecture(model.config).num_parameters(), tensors,
+                  model.tensors.num_bytes(), model.tokenizer_json.empty() ? ", no tokenizer" : ""));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "core/parallel.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -68,7 +69,8 @@ struct ThreadPool::Impl {
 
   // The current job. Written before the ticket is published, read only by a thread that took a
   // range.
-  const std::function<void(int64_t, int64_t)>* body = nullptr;
+  ErasedBody call = nullptr;
+  const void* body = nullptr;
   int64_t count = 0;
 
   std::mutex mutex;  // for sleeping and for `error`
@@ -92,7 +94,7 @@ struct ThreadPool::Impl {
     const int64_t begin = index * quotient + std::min(index, remainder);
     const int64_t end = begin + quotient + (index < remainder ? 1 : 0);
     try {
-      (*body)(begin, end);
+      call(body, {begin, end}, static_cast<int>(index));
     } catch (...) {
       const std::lock_guard lock(mutex);
       if (!error) error = std::current_exception();
@@ -124,6 +126,12 @@ struct ThreadPool::Impl {
     caller_sleeps = false;
   }
 
+  void end() {
+    stop = true;
+    notify_workers();
+    for (std::thread& worker : workers) worker.join();
+  }
+
   void notify_workers() {
     if (sleeping_workers.load() == 0) return;
     { const std::lock_guard lock(mutex); }  // no worker is between its check and its sleep
@@ -131,41 +139,38 @@ struct ThreadPool::Impl {
   }
 };
 
-ThreadPool::ThreadPool(int threads) : impl_(std::make_unique<Impl>()) {
-  const int size = std::min(threads > 0 ? threads : available_cores(), kMaxThreads);
+ThreadPool::ThreadPool(int threads)
+    : size_(std::min(threads > 0 ? threads : available_cores(), kMaxThreads)) {
+  if (size_ == 1) return;
+  impl_ = std::make_unique<Impl>();
   try {
-    for (int i = 1; i < size; ++i)
+    for (int i = 1; i < size_; ++i)
       impl_->workers.emplace_back([impl = impl_.get()] { impl->worker_loop(); });
   } catch (const std::system_error& error) {
     // Fewer threads would change nothing but speed, yet silently: say so instead.
-    impl_->stop = true;
-    impl_->notify_workers();
-    for (std::thread& worker : impl_->workers) worker.join();
-    throw ResourceError("cannot start " + std::to_string(size) + " threads: " + error.what(),
+    impl_->end();
+    throw ResourceError(fmt::format("cannot start {} threads: {}", size_, error.what()),
                         "use fewer threads, or raise the limit (ulimit -u)");
   }
 }
 
 ThreadPool::~ThreadPool() {
-  impl_->stop = true;
-  impl_->notify_workers();
-  for (std::thread& worker : impl_->workers) worker.join();
+  if (impl_) impl_->end();
 }
 
-int ThreadPool::size() const { return static_cast<int>(impl_->workers.size()) + 1; }
-
-void ThreadPool::run(int64_t count, int64_t grain,
-                     const std::function<void(int64_t, int64_t)>& body) {
+void ThreadPool::run_erased(int64_t count, int64_t grain, ErasedBody call, const void* body) {
   if (count <= 0) return;
-  TAPER_CHECK(!impl_->running);
-  const int64_t ranges = std::clamp<int64_t>(count / std::max<int64_t>(grain, 1), 1, size());
+  const int64_t ranges = std::clamp<int64_t>(count / std::max<int64_t>(grain, 1), 1, size_);
   if (ranges == 1) {
-    body(0, count);
+    TAPER_CHECK(!impl_ || !impl_->running);
+    call(body, {0, count}, 0);
     return;
   }
   Impl& pool = *impl_;
+  TAPER_CHECK(!pool.running);
   pool.running = true;
-  pool.body = &body;
+  pool.call = call;
+  pool.body = body;
   pool.count = count;
   pool.done = 0;
   const Ticket generation = (pool.ticket.load() >> 32) + 1;

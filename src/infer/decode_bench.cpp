@@ -58,7 +58,7 @@ double read_bandwidth(ThreadPool& pool, int64_t bytes, double seconds) {
   const auto start = std::chrono::steady_clock::now();
   do {
     const auto pass = std::chrono::steady_clock::now();
-    pool.run(rows, 8, [&](int64_t begin, int64_t end) { matmul_transposed(args, begin, end); });
+    pool.run(rows, 8, [&](Range outputs) { matmul_transposed(args, outputs); });
     const double size = static_cast<double>(matrix.size() * sizeof(float));
     best = std::max(best, size / std::max(seconds_since(pass), 1e-9));
   } while (seconds_since(start) < seconds);

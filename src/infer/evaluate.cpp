@@ -37,9 +37,7 @@ double loss_sum(ThreadPool& pool, std::span<float> logits, std::span<const Token
                                      .gradient_scale = 0,
                                      .losses = losses.data(),
                                      .square_norms = square_norms.data()};
-  pool.run(std::ssize(targets), 8, [&](int64_t begin, int64_t end) {
-    cross_entropy_rows(args, {begin, end});
-  });
+  pool.run(std::ssize(targets), 8, [&](Range rows) { cross_entropy_rows(args, rows); });
   double sum = 0;
   for (const double loss : losses) sum += loss;
   return sum;
@@ -106,7 +104,7 @@ Evaluation evaluate(const Model& model, ThreadPool& pool, const Sequences& seque
   if (result.tokens == 0) throw FormatError("the text has no token to predict");
   Session session(model, pool, static_cast<int64_t>(longest) - 1);
   session.set_norm_observer([&](const NormSite& site, const float* h, int64_t rows) {
-    if (site.role != NormRole::kFinal) return;
+    if (!site.is_final()) return;
     const double norm = largest_row_norm(h, rows, config.width);
     result.max_residual_norm = std::max(result.max_residual_norm, norm);
   });

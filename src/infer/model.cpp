@@ -12,8 +12,6 @@
 namespace taper {
 namespace {
 
-std::string layer_prefix(int64_t layer) { return fmt::format("model.layers.{}.", layer); }
-
 // The gate the norms run at: what the checkpoint says, or the override if its norms can follow it.
 double choose_gate(const Checkpoint& checkpoint, const ModelOptions& options) {
   const TaperState& taper = checkpoint.taper();
@@ -38,30 +36,45 @@ double choose_gate(const Checkpoint& checkpoint, const ModelOptions& options) {
 
 Model::Model(Checkpoint checkpoint, const ModelOptions& options)
     : checkpoint_(std::move(checkpoint)), gate_(choose_gate(checkpoint_, options)) {
-  const ModelConfig& c = config();
-  embedding_ = load("model.embed_tokens.weight", {c.vocab_size, c.width});
-  head_ = c.tied_head ? Linear{embedding_, c.vocab_size, c.width}
-                      : load_linear("lm_head.weight", c.vocab_size, c.width);
-  layers_.resize(static_cast<size_t>(c.num_layers));
-  for (const NormSite& site : norm_sites(c)) {
-    if (site.role == NormRole::kFinal) {
-      final_norm_ = load_norm(site);
-      continue;
-    }
-    Layer& layer = layers_[static_cast<size_t>(site.layer)];
-    (site.role == NormRole::kAttention ? layer.attention_norm : layer.ffn_norm) = load_norm(site);
-  }
-  for (int64_t i = 0; i < c.num_layers; ++i) {
-    Layer& layer = layers_[static_cast<size_t>(i)];
-    const std::string attention = layer_prefix(i) + "self_attn.";
-    const std::string mlp = layer_prefix(i) + "mlp.";
-    layer.q = load_linear(attention + "q_proj.weight", c.q_width(), c.width);
-    layer.k = load_linear(attention + "k_proj.weight", c.kv_width(), c.width);
-    layer.v = load_linear(attention + "v_proj.weight", c.kv_width(), c.width);
-    layer.o = load_linear(attention + "o_proj.weight", c.width, c.q_width());
-    layer.gate = load_linear(mlp + "gate_proj.weight", c.ffn_width, c.width);
-    layer.up = load_linear(mlp + "up_proj.weight", c.ffn_width, c.width);
-    layer.down = load_linear(mlp + "down_proj.weight", c.width, c.ffn_width);
+  const Architecture architecture(config());
+  const std::vector<NormSite> sites = norm_sites(config());
+  layers_.resize(static_cast<size_t>(config().num_layers));
+  auto site = sites.begin();
+  for (const Part& part : architecture.parts())
+    if (is_norm(part.place.slot))
+      norm_at(part.place) = load_norm(*site++);
+    else if (part.place.slot == Slot::kEmbedding)
+      embedding_ = load(weight_name(config(), part.place), part.shape);
+    else
+      linear_at(part.place) = load_linear(part);
+  if (config().tied_head) head_ = {embedding_, config().vocab_size, config().width};
+}
+
+Norm& Model::norm_at(Place place) {
+  if (place.slot == Slot::kFinalNorm) return final_norm_;
+  Layer& layer = layers_.at(static_cast<size_t>(place.layer));
+  return place.slot == Slot::kAttentionNorm ? layer.attention_norm : layer.ffn_norm;
+}
+
+Linear& Model::linear_at(Place place) {
+  if (place.slot == Slot::kHead) return head_;
+  Layer& layer = layers_.at(static_cast<size_t>(place.layer));
+  switch (place.slot) {
+    case Slot::kQ:
+      return layer.q;
+    case Slot::kK:
+      return layer.k;
+    case Slot::kV:
+      return layer.v;
+    case Slot::kAttentionOut:
+      return layer.o;
+    case Slot::kGate:
+      return layer.gate;
+    case Slot::kUp:
+      return layer.up;
+    default:
+      TAPER_CHECK(place.slot == Slot::kDown);
+      return layer.down;
   }
 }
 
@@ -78,8 +91,8 @@ const float* Model::load(const std::string& name, std::vector<int64_t> shape) {
   return owned_.emplace_back(to_float32(tensor)).data();
 }
 
-Linear Model::load_linear(const std::string& name, int64_t out, int64_t in) {
-  return {load(name, {out, in}), out, in};
+Linear Model::load_linear(const Part& part) {
+  return {load(weight_name(config(), part.place), part.shape), part.shape[0], part.shape[1]};
 }
 
 Norm Model::load_norm(const NormSite& site) {

@@ -66,8 +66,10 @@ class Model {
 
  private:
   const float* load(const std::string& name, std::vector<int64_t> shape);
-  Linear load_linear(const std::string& name, int64_t out, int64_t in);
+  Linear load_linear(const Part& part);
   Norm load_norm(const NormSite& site);
+  Norm& norm_at(Place place);
+  Linear& linear_at(Place place);
 
   Checkpoint checkpoint_;                  // keeps the memory map alive
   std::vector<std::vector<float>> owned_;  // converted tensors and multipliers

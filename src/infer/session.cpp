@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 
 #include "core/error.h"
@@ -34,7 +33,7 @@ void run_linear(ThreadPool& pool, const Linear& linear, const float* x, MatmulAr
   args.x_stride = args.depth = args.w_stride = linear.in;
   args.w = linear.weight;
   pool.run(linear.out, grain_for(args.rows * linear.in),
-           [&args](int64_t begin, int64_t end) { matmul_transposed(args, begin, end); });
+           [&args](Range outputs) { matmul_transposed(args, outputs); });
 }
 
 // y = x W^T; rows of y lie `y_stride` apart (0: packed).
@@ -175,13 +174,11 @@ void Session::run_attention(const Layer& layer, int64_t index, int64_t rows) {
 
   const int64_t group = c.num_heads / c.num_kv_heads;
   const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(c.head_width)));
-  // One item is one head of one row. Items are split over threads into at most pool.size() ranges;
-  // each range has its own scores.
-  std::atomic<int64_t> next_scores = 0;
+  // One item is one head of one row; each thread has its own scores.
   pool_.run(rows * c.num_heads, grain_for(2 * c.head_width * (position_ + rows)),
-            [&](int64_t begin, int64_t end) {
-              float* scores = work_.scores.data() + next_scores++ * stride_;
-              for (int64_t item = begin; item < end; ++item) {
+            [&](Range items, int part) {
+              float* scores = work_.scores.data() + part * stride_;
+              for (int64_t item = items.begin; item < items.end; ++item) {
                 const int64_t row = item / c.num_heads, head = item % c.num_heads;
                 const int64_t offset = head / group * c.head_width * stride_;
                 const int64_t out = row * c.q_width() + head * c.head_width;
@@ -206,8 +203,8 @@ void Session::run_ffn(const Layer& layer, int64_t rows) {
   const int64_t width = model_.config().ffn_width;
   apply(pool_, layer.gate, x, rows, work_.gate_up.data(), 2 * width);
   apply(pool_, layer.up, x, rows, work_.gate_up.data() + width, 2 * width);
-  pool_.run(rows, grain_for(16 * width), [&](int64_t begin, int64_t end) {
-    swiglu_forward({begin, end}, width, work_.gate_up.data(), work_.ffn.data());
+  pool_.run(rows, grain_for(16 * width), [&](Range part) {
+    swiglu_forward(part, width, work_.gate_up.data(), work_.ffn.data());
   });
   accumulate(pool_, layer.down, work_.ffn.data(), rows, work_.h.data());
 }

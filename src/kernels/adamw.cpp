@@ -11,7 +11,7 @@ HWY_BEFORE_NAMESPACE();
 namespace taper::HWY_NAMESPACE {
 namespace {  // several kernels use the same names
 
-void UpdateRange(const AdamWArgs& args, RowRange elements) {
+void UpdateRange(const AdamWArgs& args, Range elements) {
   const hn::ScalableTag<float> d;
   const double correction1 = 1 - std::pow(args.beta1, static_cast<double>(args.step));
   const double correction2 = 1 - std::pow(args.beta2, static_cast<double>(args.step));
@@ -73,7 +73,7 @@ namespace taper {
 HWY_EXPORT(UpdateRange);
 HWY_EXPORT(SumOfSquares);
 
-void adamw_range(const AdamWArgs& args, RowRange elements) {
+void adamw_range(const AdamWArgs& args, Range elements) {
   HWY_DYNAMIC_DISPATCH(UpdateRange)(args, elements);
 }
 

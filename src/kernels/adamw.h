@@ -21,7 +21,7 @@ struct AdamWArgs {
   bool clear_gradients;  // sets g = 0 after use
 };
 
-void adamw_range(const AdamWArgs& args, RowRange elements);
+void adamw_range(const AdamWArgs& args, Range elements);
 
 // In double; the order of the additions depends on the count and the vector width only. Not finite
 // exactly when an element is not: the square of a float never overflows a double.

@@ -241,14 +241,14 @@ HWY_INLINE void backward_group(const AttentionShape& shape, int64_t group, const
 
 // Dispatch needs plain functions: one set a storage type.
 #define TAPER_ATTENTION_KERNELS(Name, T)                                                 \
-  void Forward##Name(const AttentionShape& shape, RowRange groups, const T* qkv,         \
+  void Forward##Name(const AttentionShape& shape, Range groups, const T* qkv,            \
                      const Real<T>* cosines, const Real<T>* sines, T* out, Real<T>* lse, \
                      Real<T>* scratch) {                                                 \
     const Rotation<Real<T>> rotation{cosines, sines, shape.head_width};                  \
     for (int64_t group = groups.begin; group < groups.end; ++group)                      \
       forward_group<T>(shape, group, qkv, rotation, out, lse, scratch);                  \
   }                                                                                      \
-  void Backward##Name(const AttentionShape& shape, RowRange groups, const T* qkv,        \
+  void Backward##Name(const AttentionShape& shape, Range groups, const T* qkv,           \
                       const Real<T>* cosines, const Real<T>* sines, const T* out,        \
                       const Real<T>* lse, const T* dout, T* dqkv, Real<T>* scratch) {    \
     const Rotation<Real<T>> rotation{cosines, sines, shape.head_width};                  \
@@ -288,13 +288,13 @@ int64_t attention_backward_scratch(const AttentionShape& shape) {
   HWY_EXPORT(Forward##Name);                                                                    \
   HWY_EXPORT(Backward##Name);                                                                   \
   template <>                                                                                   \
-  void attention_forward<T>(const AttentionShape& shape, RowRange groups, const T* qkv,         \
+  void attention_forward<T>(const AttentionShape& shape, Range groups, const T* qkv,            \
                             const Real<T>* cosines, const Real<T>* sines, T* out, Real<T>* lse, \
                             Real<T>* scratch) {                                                 \
     HWY_DYNAMIC_DISPATCH(Forward##Name)(shape, groups, qkv, cosines, sines, out, lse, scratch); \
   }                                                                                             \
   template <>                                                                                   \
-  void attention_backward<T>(const AttentionShape& shape, RowRange groups, const T* qkv,        \
+  void attention_backward<T>(const AttentionShape& shape, Range groups, const T* qkv,           \
                              const Real<T>* cosines, const Real<T>* sines, const T* out,        \
                              const Real<T>* lse, const T* dout, T* dqkv, Real<T>* scratch) {    \
     HWY_DYNAMIC_DISPATCH(Backward##Name)                                                        \

@@ -72,7 +72,7 @@ HWY_INLINE R exponentials(int64_t count, R max, R* z) {
 }
 
 template <typename T>
-HWY_INLINE void all_rows(const CrossEntropyArgs<T>& args, RowRange rows) {
+HWY_INLINE void all_rows(const CrossEntropyArgs<T>& args, Range rows) {
   using R = Real<T>;
   const hn::ScalableTag<R> d;
   for (int64_t row = rows.begin; row < rows.end; ++row) {
@@ -102,9 +102,9 @@ HWY_INLINE void all_rows(const CrossEntropyArgs<T>& args, RowRange rows) {
   }
 }
 
-void RowsF32(const CrossEntropyArgs<float>& args, RowRange rows) { all_rows(args, rows); }
-void RowsBF16(const CrossEntropyArgs<bf16>& args, RowRange rows) { all_rows(args, rows); }
-void RowsF64(const CrossEntropyArgs<double>& args, RowRange rows) { all_rows(args, rows); }
+void RowsF32(const CrossEntropyArgs<float>& args, Range rows) { all_rows(args, rows); }
+void RowsBF16(const CrossEntropyArgs<bf16>& args, Range rows) { all_rows(args, rows); }
+void RowsF64(const CrossEntropyArgs<double>& args, Range rows) { all_rows(args, rows); }
 
 }  // namespace
 }  // namespace taper::HWY_NAMESPACE
@@ -118,15 +118,15 @@ HWY_EXPORT(RowsBF16);
 HWY_EXPORT(RowsF64);
 
 template <>
-void cross_entropy_rows<float>(const CrossEntropyArgs<float>& args, RowRange rows) {
+void cross_entropy_rows<float>(const CrossEntropyArgs<float>& args, Range rows) {
   HWY_DYNAMIC_DISPATCH(RowsF32)(args, rows);
 }
 template <>
-void cross_entropy_rows<bf16>(const CrossEntropyArgs<bf16>& args, RowRange rows) {
+void cross_entropy_rows<bf16>(const CrossEntropyArgs<bf16>& args, Range rows) {
   HWY_DYNAMIC_DISPATCH(RowsBF16)(args, rows);
 }
 template <>
-void cross_entropy_rows<double>(const CrossEntropyArgs<double>& args, RowRange rows) {
+void cross_entropy_rows<double>(const CrossEntropyArgs<double>& args, Range rows) {
   HWY_DYNAMIC_DISPATCH(RowsF64)(args, rows);
 }
 

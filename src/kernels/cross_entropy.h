@@ -23,6 +23,6 @@ struct CrossEntropyArgs {
 };
 
 template <typename T>
-void cross_entropy_rows(const CrossEntropyArgs<T>& args, RowRange rows);
+void cross_entropy_rows(const CrossEntropyArgs<T>& args, Range rows);
 
 }  // namespace taper

@@ -114,8 +114,8 @@ namespace taper {
 
 HWY_EXPORT(matmul_target);
 
-void matmul_transposed(const MatmulArgs& args, int64_t begin, int64_t end) {
-  HWY_DYNAMIC_DISPATCH(matmul_target)(args, begin, end);
+void matmul_transposed(const MatmulArgs& args, Range outputs) {
+  HWY_DYNAMIC_DISPATCH(matmul_target)(args, outputs.begin, outputs.end);
 }
 
 }  // namespace taper

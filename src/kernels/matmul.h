@@ -8,6 +8,8 @@
 
 #include <cstdint>
 
+#include "core/range.h"
+
 namespace taper {
 
 struct MatmulArgs {
@@ -22,7 +24,7 @@ struct MatmulArgs {
   bool accumulate;  // add to y instead of overwriting it
 };
 
-// Computes outputs n in [begin, end) of every row.
-void matmul_transposed(const MatmulArgs& args, int64_t begin, int64_t end);
+// Computes these outputs of every row.
+void matmul_transposed(const MatmulArgs& args, Range outputs);
 
 }  // namespace taper

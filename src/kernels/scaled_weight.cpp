@@ -28,8 +28,7 @@ HWY_INLINE void add_all(const T* from, int64_t count, float* to) {
 }
 
 template <typename T>
-HWY_INLINE void scale_rows(RowRange rows, int64_t in, const float* weight, const float* scale,
-                           T* to) {
+HWY_INLINE void scale_rows(Range rows, int64_t in, const float* weight, const float* scale, T* to) {
   if (!scale) {
     convert_all(weight + rows.begin * in, (rows.end - rows.begin) * in, to + rows.begin * in);
     return;
@@ -74,7 +73,7 @@ HWY_INLINE void scale_backward_columns(const ScaledWeightGradient& args, int64_t
   }
 }
 
-void ScaleBackward(const ScaledWeightGradient& args, RowRange columns) {
+void ScaleBackward(const ScaledWeightGradient& args, Range columns) {
   const Tag d;
   const auto block = 4 * static_cast<int64_t>(hn::Lanes(d));
   int64_t i = columns.begin;
@@ -88,10 +87,10 @@ void ConvertF32(const float* from, int64_t count, float* to) { convert_all(from,
 void ConvertBF16(const float* from, int64_t count, bf16* to) { convert_all(from, count, to); }
 void AddF32(const float* from, int64_t count, float* to) { add_all(from, count, to); }
 void AddBF16(const bf16* from, int64_t count, float* to) { add_all(from, count, to); }
-void ScaleF32(RowRange rows, int64_t in, const float* weight, const float* scale, float* to) {
+void ScaleF32(Range rows, int64_t in, const float* weight, const float* scale, float* to) {
   scale_rows(rows, in, weight, scale, to);
 }
-void ScaleBF16(RowRange rows, int64_t in, const float* weight, const float* scale, bf16* to) {
+void ScaleBF16(Range rows, int64_t in, const float* weight, const float* scale, bf16* to) {
   scale_rows(rows, in, weight, scale, to);
 }
 
@@ -104,28 +103,27 @@ namespace taper {
 
 HWY_EXPORT(ScaleBackward);
 
-#define TAPER_WEIGHT_DISPATCH(Name, T)                                                     \
-  HWY_EXPORT(Convert##Name);                                                               \
-  HWY_EXPORT(Add##Name);                                                                   \
-  HWY_EXPORT(Scale##Name);                                                                 \
-  template <>                                                                              \
-  void convert<T>(const float* from, int64_t count, T* to) {                               \
-    HWY_DYNAMIC_DISPATCH(Convert##Name)(from, count, to);                                  \
-  }                                                                                        \
-  template <>                                                                              \
-  void add_row<T>(const T* from, int64_t count, float* to) {                               \
-    HWY_DYNAMIC_DISPATCH(Add##Name)(from, count, to);                                      \
-  }                                                                                        \
-  template <>                                                                              \
-  void scale_weight<T>(RowRange rows, int64_t in, const float* weight, const float* scale, \
-                       T* to) {                                                            \
-    HWY_DYNAMIC_DISPATCH(Scale##Name)(rows, in, weight, scale, to);                        \
+#define TAPER_WEIGHT_DISPATCH(Name, T)                                                           \
+  HWY_EXPORT(Convert##Name);                                                                     \
+  HWY_EXPORT(Add##Name);                                                                         \
+  HWY_EXPORT(Scale##Name);                                                                       \
+  template <>                                                                                    \
+  void convert<T>(const float* from, int64_t count, T* to) {                                     \
+    HWY_DYNAMIC_DISPATCH(Convert##Name)(from, count, to);                                        \
+  }                                                                                              \
+  template <>                                                                                    \
+  void add_row<T>(const T* from, int64_t count, float* to) {                                     \
+    HWY_DYNAMIC_DISPATCH(Add##Name)(from, count, to);                                            \
+  }                                                                                              \
+  template <>                                                                                    \
+  void scale_weight<T>(Range rows, int64_t in, const float* weight, const float* scale, T* to) { \
+    HWY_DYNAMIC_DISPATCH(Scale##Name)(rows, in, weight, scale, to);                              \
   }
 TAPER_WEIGHT_DISPATCH(F32, float)
 TAPER_WEIGHT_DISPATCH(BF16, bf16)
 #undef TAPER_WEIGHT_DISPATCH
 
-void scale_weight_backward(const ScaledWeightGradient& args, RowRange columns) {
+void scale_weight_backward(const ScaledWeightGradient& args, Range columns) {
   HWY_DYNAMIC_DISPATCH(ScaleBackward)(args, columns);
 }
 

@@ -21,7 +21,7 @@ void add_row(const T* from, int64_t count, float* to);
 
 // Rows of W', in T. `scale` [in] may be null: a conversion only.
 template <typename T>
-void scale_weight(RowRange rows, int64_t in, const float* weight, const float* scale, T* to);
+void scale_weight(Range rows, int64_t in, const float* weight, const float* scale, T* to);
 
 struct ScaledWeightGradient {
   std::span<float* const> gradients;  // [out, in] each, whose sum is G; set to 0
@@ -34,6 +34,6 @@ struct ScaledWeightGradient {
 };
 
 // For a range of columns, so that the sums over rows keep one order.
-void scale_weight_backward(const ScaledWeightGradient& args, RowRange columns);
+void scale_weight_backward(const ScaledWeightGradient& args, Range columns);
 
 }  // namespace taper

@@ -16,7 +16,7 @@ HWY_INLINE hn::Vec<D> sigmoid(D d, hn::Vec<D> x) {
 }
 
 template <typename T>
-HWY_INLINE void forward(RowRange rows, int64_t width, const T* gate_up, T* y) {
+HWY_INLINE void forward(Range rows, int64_t width, const T* gate_up, T* y) {
   const hn::ScalableTag<Real<T>> d;
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     const T* gate = gate_up + row * 2 * width;
@@ -30,7 +30,7 @@ HWY_INLINE void forward(RowRange rows, int64_t width, const T* gate_up, T* y) {
 }
 
 template <bool kOutput, typename T>
-HWY_INLINE void backward(RowRange rows, int64_t width, const T* gate_up, const T* dy, T* dgate_up,
+HWY_INLINE void backward(Range rows, int64_t width, const T* gate_up, const T* dy, T* dgate_up,
                          T* y) {
   const hn::ScalableTag<Real<T>> d;
   const auto one = hn::Set(d, 1);
@@ -52,15 +52,15 @@ HWY_INLINE void backward(RowRange rows, int64_t width, const T* gate_up, const T
 }
 
 // Dispatch needs plain functions: one set a storage type.
-#define TAPER_SWIGLU_KERNELS(Name, T)                                                            \
-  void Forward##Name(RowRange rows, int64_t width, const T* gate_up, T* y) {                     \
-    forward(rows, width, gate_up, y);                                                            \
-  }                                                                                              \
-  void Backward##Name(RowRange rows, int64_t width, const T* gate_up, const T* dy, T* d, T* y) { \
-    if (y)                                                                                       \
-      backward<true>(rows, width, gate_up, dy, d, y);                                            \
-    else                                                                                         \
-      backward<false>(rows, width, gate_up, dy, d, y);                                           \
+#define TAPER_SWIGLU_KERNELS(Name, T)                                                         \
+  void Forward##Name(Range rows, int64_t width, const T* gate_up, T* y) {                     \
+    forward(rows, width, gate_up, y);                                                         \
+  }                                                                                           \
+  void Backward##Name(Range rows, int64_t width, const T* gate_up, const T* dy, T* d, T* y) { \
+    if (y)                                                                                    \
+      backward<true>(rows, width, gate_up, dy, d, y);                                         \
+    else                                                                                      \
+      backward<false>(rows, width, gate_up, dy, d, y);                                        \
   }
 TAPER_SWIGLU_KERNELS(F32, float)
 TAPER_SWIGLU_KERNELS(BF16, bf16)
@@ -74,17 +74,17 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace taper {
 
-#define TAPER_SWIGLU_DISPATCH(Name, T)                                                         \
-  HWY_EXPORT(Forward##Name);                                                                   \
-  HWY_EXPORT(Backward##Name);                                                                  \
-  template <>                                                                                  \
-  void swiglu_forward<T>(RowRange rows, int64_t width, const T* gate_up, T* y) {               \
-    HWY_DYNAMIC_DISPATCH(Forward##Name)(rows, width, gate_up, y);                              \
-  }                                                                                            \
-  template <>                                                                                  \
-  void swiglu_backward<T>(RowRange rows, int64_t width, const T* gate_up, const T* dy, T* out, \
-                          T* y) {                                                              \
-    HWY_DYNAMIC_DISPATCH(Backward##Name)(rows, width, gate_up, dy, out, y);                    \
+#define TAPER_SWIGLU_DISPATCH(Name, T)                                                      \
+  HWY_EXPORT(Forward##Name);                                                                \
+  HWY_EXPORT(Backward##Name);                                                               \
+  template <>                                                                               \
+  void swiglu_forward<T>(Range rows, int64_t width, const T* gate_up, T* y) {               \
+    HWY_DYNAMIC_DISPATCH(Forward##Name)(rows, width, gate_up, y);                           \
+  }                                                                                         \
+  template <>                                                                               \
+  void swiglu_backward<T>(Range rows, int64_t width, const T* gate_up, const T* dy, T* out, \
+                          T* y) {                                                           \
+    HWY_DYNAMIC_DISPATCH(Backward##Name)(rows, width, gate_up, dy, out, y);                 \
   }
 TAPER_SWIGLU_DISPATCH(F32, float)
 TAPER_SWIGLU_DISPATCH(BF16, bf16)

@@ -86,7 +86,7 @@ HWY_INLINE void apply_row(const TaperNormArgs<Real<T>>& args, Real<T> a, Real<T>
 }
 
 template <typename T, typename Y>
-HWY_INLINE void forward(const TaperNormArgs<Real<T>>& args, RowRange rows, const T* h, Y* y,
+HWY_INLINE void forward(const TaperNormArgs<Real<T>>& args, Range rows, const T* h, Y* y,
                         Real<T>* rstd, TaperNormSums* sums, const uint8_t* mask) {
   const int64_t width = args.width;
   const Real<T> b = args.gate == 1 ? 0 : (1 - args.gate) * args.scale;
@@ -169,7 +169,7 @@ HWY_INLINE void backward_rows(const TaperNormArgs<Real<T>>& args, const T* h, co
 }
 
 template <bool kResidual, bool kOutput, typename T, typename Y>
-HWY_INLINE void backward(const TaperNormArgs<Real<T>>& args, RowRange rows, const T* h, const T* dy,
+HWY_INLINE void backward(const TaperNormArgs<Real<T>>& args, Range rows, const T* h, const T* dy,
                          const Real<T>* rstd, const T* residual, T* dh, Real<T>* dgamma,
                          Real<T>* dgamma_t, Y* y) {
   constexpr int kBlock = 4;
@@ -187,14 +187,14 @@ HWY_INLINE void backward(const TaperNormArgs<Real<T>>& args, RowRange rows, cons
 }
 
 template <typename T>
-HWY_INLINE void scale_rows(RowRange rows, int64_t width, Real<T> eps, const T* h, Real<T>* r) {
+HWY_INLINE void scale_rows(Range rows, int64_t width, Real<T> eps, const T* h, Real<T>* r) {
   for (int64_t row = rows.begin; row < rows.end; ++row)
     r[row] = row_scale(width, eps, h + row * width);
 }
 
 template <typename T>
-HWY_INLINE void anchor_rows(RowRange rows, int64_t width, Real<T> target, Real<T> weight,
-                            const T* h, const Real<T>* r, const uint8_t* mask, T* dh) {
+HWY_INLINE void anchor_rows(Range rows, int64_t width, Real<T> target, Real<T> weight, const T* h,
+                            const Real<T>* r, const uint8_t* mask, T* dh) {
   const hn::ScalableTag<Real<T>> d;
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     const bool counted = !mask || mask[row];
@@ -209,22 +209,22 @@ HWY_INLINE void anchor_rows(RowRange rows, int64_t width, Real<T> target, Real<T
 }
 
 // Dispatch needs plain functions: one set a pair of types, and one a type.
-#define TAPER_NORM_KERNELS(Name, T, Y)                                                            \
-  void Forward##Name(const TaperNormArgs<Real<T>>& args, RowRange rows, const T* h, Y* y,         \
-                     Real<T>* rstd, TaperNormSums* sums, const uint8_t* mask) {                   \
-    forward(args, rows, h, y, rstd, sums, mask);                                                  \
-  }                                                                                               \
-  void Backward##Name(const TaperNormArgs<Real<T>>& args, RowRange rows, const T* h, const T* dy, \
-                      const Real<T>* rstd, const T* residual, T* dh, Real<T>* dgamma,             \
-                      Real<T>* dgamma_t, Y* y) {                                                  \
-    if (residual && y)                                                                            \
-      backward<true, true>(args, rows, h, dy, rstd, residual, dh, dgamma, dgamma_t, y);           \
-    else if (residual)                                                                            \
-      backward<true, false>(args, rows, h, dy, rstd, residual, dh, dgamma, dgamma_t, y);          \
-    else if (y)                                                                                   \
-      backward<false, true>(args, rows, h, dy, rstd, residual, dh, dgamma, dgamma_t, y);          \
-    else                                                                                          \
-      backward<false, false>(args, rows, h, dy, rstd, residual, dh, dgamma, dgamma_t, y);         \
+#define TAPER_NORM_KERNELS(Name, T, Y)                                                         \
+  void Forward##Name(const TaperNormArgs<Real<T>>& args, Range rows, const T* h, Y* y,         \
+                     Real<T>* rstd, TaperNormSums* sums, const uint8_t* mask) {                \
+    forward(args, rows, h, y, rstd, sums, mask);                                               \
+  }                                                                                            \
+  void Backward##Name(const TaperNormArgs<Real<T>>& args, Range rows, const T* h, const T* dy, \
+                      const Real<T>* rstd, const T* residual, T* dh, Real<T>* dgamma,          \
+                      Real<T>* dgamma_t, Y* y) {                                               \
+    if (residual && y)                                                                         \
+      backward<true, true>(args, rows, h, dy, rstd, residual, dh, dgamma, dgamma_t, y);        \
+    else if (residual)                                                                         \
+      backward<true, false>(args, rows, h, dy, rstd, residual, dh, dgamma, dgamma_t, y);       \
+    else if (y)                                                                                \
+      backward<false, true>(args, rows, h, dy, rstd, residual, dh, dgamma, dgamma_t, y);       \
+    else                                                                                       \
+      backward<false, false>(args, rows, h, dy, rstd, residual, dh, dgamma, dgamma_t, y);      \
   }
 TAPER_NORM_KERNELS(F32, float, float)
 TAPER_NORM_KERNELS(F32ToBF16, float, bf16)
@@ -232,13 +232,13 @@ TAPER_NORM_KERNELS(BF16, bf16, bf16)
 TAPER_NORM_KERNELS(F64, double, double)
 #undef TAPER_NORM_KERNELS
 
-#define TAPER_ANCHOR_KERNELS(Name, T)                                                         \
-  void Scale##Name(RowRange rows, int64_t width, Real<T> eps, const T* h, Real<T>* r) {       \
-    scale_rows(rows, width, eps, h, r);                                                       \
-  }                                                                                           \
-  void Anchor##Name(RowRange rows, int64_t width, Real<T> target, Real<T> weight, const T* h, \
-                    const Real<T>* r, const uint8_t* mask, T* dh) {                           \
-    anchor_rows(rows, width, target, weight, h, r, mask, dh);                                 \
+#define TAPER_ANCHOR_KERNELS(Name, T)                                                      \
+  void Scale##Name(Range rows, int64_t width, Real<T> eps, const T* h, Real<T>* r) {       \
+    scale_rows(rows, width, eps, h, r);                                                    \
+  }                                                                                        \
+  void Anchor##Name(Range rows, int64_t width, Real<T> target, Real<T> weight, const T* h, \
+                    const Real<T>* r, const uint8_t* mask, T* dh) {                        \
+    anchor_rows(rows, width, target, weight, h, r, mask, dh);                              \
   }
 TAPER_ANCHOR_KERNELS(F32, float)
 TAPER_ANCHOR_KERNELS(BF16, bf16)
@@ -252,21 +252,21 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace taper {
 
-#define TAPER_NORM_DISPATCH(Name, T, Y)                                                            \
-  HWY_EXPORT(Forward##Name);                                                                       \
-  HWY_EXPORT(Backward##Name);                                                                      \
-  template <>                                                                                      \
-  void taper_rms_norm_forward<T, Y>(const TaperNormArgs<Real<T>>& args, RowRange rows, const T* h, \
-                                    Y* y, Real<T>* rstd, TaperNormSums* sums,                      \
-                                    const uint8_t* mask) {                                         \
-    HWY_DYNAMIC_DISPATCH(Forward##Name)(args, rows, h, y, rstd, sums, mask);                       \
-  }                                                                                                \
-  template <>                                                                                      \
-  void taper_rms_norm_backward<T, Y>(                                                              \
-      const TaperNormArgs<Real<T>>& args, RowRange rows, const T* h, const T* dy,                  \
-      const Real<T>* rstd, const T* residual, T* dh, Real<T>* dgamma, Real<T>* dgamma_t, Y* y) {   \
-    HWY_DYNAMIC_DISPATCH(Backward##Name)                                                           \
-    (args, rows, h, dy, rstd, residual, dh, dgamma, dgamma_t, y);                                  \
+#define TAPER_NORM_DISPATCH(Name, T, Y)                                                          \
+  HWY_EXPORT(Forward##Name);                                                                     \
+  HWY_EXPORT(Backward##Name);                                                                    \
+  template <>                                                                                    \
+  void taper_rms_norm_forward<T, Y>(const TaperNormArgs<Real<T>>& args, Range rows, const T* h,  \
+                                    Y* y, Real<T>* rstd, TaperNormSums* sums,                    \
+                                    const uint8_t* mask) {                                       \
+    HWY_DYNAMIC_DISPATCH(Forward##Name)(args, rows, h, y, rstd, sums, mask);                     \
+  }                                                                                              \
+  template <>                                                                                    \
+  void taper_rms_norm_backward<T, Y>(const TaperNormArgs<Real<T>>& args, Range rows, const T* h, \
+                                     const T* dy, const Real<T>* rstd, const T* residual, T* dh, \
+                                     Real<T>* dgamma, Real<T>* dgamma_t, Y* y) {                 \
+    HWY_DYNAMIC_DISPATCH(Backward##Name)                                                         \
+    (args, rows, h, dy, rstd, residual, dh, dgamma, dgamma_t, y);                                \
   }
 TAPER_NORM_DISPATCH(F32, float, float)
 TAPER_NORM_DISPATCH(F32ToBF16, float, bf16)
@@ -274,17 +274,17 @@ TAPER_NORM_DISPATCH(BF16, bf16, bf16)
 TAPER_NORM_DISPATCH(F64, double, double)
 #undef TAPER_NORM_DISPATCH
 
-#define TAPER_ANCHOR_DISPATCH(Name, T)                                                             \
-  HWY_EXPORT(Scale##Name);                                                                         \
-  HWY_EXPORT(Anchor##Name);                                                                        \
-  template <>                                                                                      \
-  void residual_scale_rows<T>(RowRange rows, int64_t width, Real<T> eps, const T* h, Real<T>* r) { \
-    HWY_DYNAMIC_DISPATCH(Scale##Name)(rows, width, eps, h, r);                                     \
-  }                                                                                                \
-  template <>                                                                                      \
-  void anchor_backward<T>(RowRange rows, int64_t width, Real<T> target, Real<T> weight,            \
-                          const T* h, const Real<T>* r, const uint8_t* mask, T* dh) {              \
-    HWY_DYNAMIC_DISPATCH(Anchor##Name)(rows, width, target, weight, h, r, mask, dh);               \
+#define TAPER_ANCHOR_DISPATCH(Name, T)                                                           \
+  HWY_EXPORT(Scale##Name);                                                                       \
+  HWY_EXPORT(Anchor##Name);                                                                      \
+  template <>                                                                                    \
+  void residual_scale_rows<T>(Range rows, int64_t width, Real<T> eps, const T* h, Real<T>* r) {  \
+    HWY_DYNAMIC_DISPATCH(Scale##Name)(rows, width, eps, h, r);                                   \
+  }                                                                                              \
+  template <>                                                                                    \
+  void anchor_backward<T>(Range rows, int64_t width, Real<T> target, Real<T> weight, const T* h, \
+                          const Real<T>* r, const uint8_t* mask, T* dh) {                        \
+    HWY_DYNAMIC_DISPATCH(Anchor##Name)(rows, width, target, weight, h, r, mask, dh);             \
   }
 TAPER_ANCHOR_DISPATCH(F32, float)
 TAPER_ANCHOR_DISPATCH(BF16, bf16)

@@ -34,7 +34,7 @@ struct TaperNormSums {
 // / r. `sums` may be null; else the gate is above 0, and rows whose `mask` byte is 0 are left out
 // of it (mask null: none are).
 template <typename T, typename Y = T>
-void taper_rms_norm_forward(const TaperNormArgs<Real<T>>& args, RowRange rows, const T* h, Y* y,
+void taper_rms_norm_forward(const TaperNormArgs<Real<T>>& args, Range rows, const T* h, Y* y,
                             Real<T>* rstd, TaperNormSums* sums = nullptr,
                             const uint8_t* mask = nullptr);
 
@@ -46,18 +46,18 @@ void taper_rms_norm_forward(const TaperNormArgs<Real<T>>& args, RowRange rows, c
 // given, gets the norm's output again, the same bits as in the forward pass, so that nobody has to
 // keep it.
 template <typename T, typename Y = T>
-void taper_rms_norm_backward(const TaperNormArgs<Real<T>>& args, RowRange rows, const T* h,
+void taper_rms_norm_backward(const TaperNormArgs<Real<T>>& args, Range rows, const T* h,
                              const T* dy, const Real<T>* rstd, const T* residual, T* dh,
                              Real<T>* dgamma, Real<T>* dgamma_t, Y* y = nullptr);
 
 // r of every row: the anchor's statistic s(h).
 template <typename T>
-void residual_scale_rows(RowRange rows, int64_t width, Real<T> eps, const T* h, Real<T>* r);
+void residual_scale_rows(Range rows, int64_t width, Real<T> eps, const T* h, Real<T>* r);
 
 // Adds the gradient of weight * sum of (r - target)^2:
 //   dh += 2 weight (r - target) / (D r) h, but for rows whose mask byte is 0.
 template <typename T>
-void anchor_backward(RowRange rows, int64_t width, Real<T> target, Real<T> weight, const T* h,
+void anchor_backward(Range rows, int64_t width, Real<T> target, Real<T> weight, const T* h,
                      const Real<T>* r, const uint8_t* mask, T* dh);
 
 }  // namespace taper

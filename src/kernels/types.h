@@ -1,17 +1,13 @@
-// What the kernels share: a range of rows, and the type arithmetic is done in.
+// What the kernels share: ranges, and the type arithmetic is done in. Callers split a range over
+// threads; kernels start none.
 #pragma once
 
 #include <cstdint>
 
 #include "core/bf16.h"
+#include "core/range.h"
 
 namespace taper {
-
-// Rows [begin, end). Callers split a range over threads; kernels start none.
-struct RowRange {
-  int64_t begin = 0;
-  int64_t end = 0;
-};
 
 // Real<T>: statistics, parameters and gradients of parameters beside activations stored as T.
 template <typename T>

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "model/names.h"
 
 namespace taper {
 namespace {
@@ -15,8 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kMaxConfigBytes = uint64_t{64} << 20;
-constexpr const char* kEmbedding = "model.embed_tokens.weight";
-constexpr const char* kHead = "lm_head.weight";
 
 std::string show(const std::vector<int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
@@ -26,9 +25,9 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-NormState state_of(const TaperState& taper, const NormSite& site) {
-  if (contains(taper.folded, site.name)) return NormState::kFolded;
-  return contains(taper.tapered, site.name) ? NormState::kTapered : NormState::kPlain;
+NormState state_of(const TaperState& taper, const std::string& norm) {
+  if (contains(taper.folded, norm)) return NormState::kFolded;
+  return contains(taper.tapered, norm) ? NormState::kTapered : NormState::kPlain;
 }
 
 bool is_float(DType dtype) {
@@ -41,16 +40,6 @@ bool is_ignored_buffer(const std::string& name) {
   return name.ends_with(".self_attn.rotary_emb.inv_freq");
 }
 
-void append_norm(std::vector<TensorSpec>& specs, const NormSite& site, const TaperState& taper,
-                 int64_t width) {
-  const NormState state = state_of(taper, site);
-  if (state == NormState::kFolded) return;
-  specs.push_back({site.weight(), {width}});
-  if (state == NormState::kPlain) return;
-  specs.push_back({site.taper_weight(), {width}});
-  specs.push_back({site.taper_scale(), {1}});
-}
-
 void check_redundant_head(const TensorView& head, const TensorView& embedding,
                           const std::string& what) {
   const bool equal = head.dtype == embedding.dtype && head.shape == embedding.shape &&
@@ -59,7 +48,7 @@ void check_redundant_head(const TensorView& head, const TensorView& embedding,
   if (equal) return;
   throw FormatError(
       fmt::format("{}: config.json ties the head to the embedding, but {} differs from {}", what,
-                  kHead, kEmbedding),
+                  head.name, embedding.name),
       "set tie_word_embeddings to false in config.json if the head is the model's own");
 }
 
@@ -88,26 +77,23 @@ fs::path weights_path(const fs::path& directory) {
 
 }  // namespace
 
+std::string weight_name(const ModelConfig& config, Place place) {
+  return checkpoint_names(config).name(place) + ".weight";
+}
+
 std::vector<TensorSpec> expected_tensors(const ModelConfig& config, const TaperState& taper) {
+  const NameTable& names = checkpoint_names(config);
   std::vector<TensorSpec> specs;
-  const int64_t width = config.width;
-  specs.push_back({kEmbedding, {config.vocab_size, width}});
-  const std::vector<NormSite> sites = norm_sites(config);
-  for (int64_t layer = 0; layer < config.num_layers; ++layer) {
-    const std::string attention = fmt::format("model.layers.{}.self_attn.", layer);
-    const std::string mlp = fmt::format("model.layers.{}.mlp.", layer);
-    append_norm(specs, sites[static_cast<size_t>(2 * layer)], taper, width);
-    specs.push_back({attention + "q_proj.weight", {config.q_width(), width}});
-    specs.push_back({attention + "k_proj.weight", {config.kv_width(), width}});
-    specs.push_back({attention + "v_proj.weight", {config.kv_width(), width}});
-    specs.push_back({attention + "o_proj.weight", {width, config.q_width()}});
-    append_norm(specs, sites[static_cast<size_t>(2 * layer + 1)], taper, width);
-    specs.push_back({mlp + "gate_proj.weight", {config.ffn_width, width}});
-    specs.push_back({mlp + "up_proj.weight", {config.ffn_width, width}});
-    specs.push_back({mlp + "down_proj.weight", {width, config.ffn_width}});
+  for (const Part& part : Architecture(config).parts()) {
+    const std::string name = names.name(part.place);
+    const NormState state = is_norm(part.place.slot) ? state_of(taper, name) : NormState::kPlain;
+    if (state == NormState::kFolded) continue;
+    specs.push_back({name + ".weight", part.shape});
+    if (part.bias) specs.push_back({name + ".bias", {part.shape[0]}});
+    if (state != NormState::kTapered) continue;
+    specs.push_back({name + ".taper_weight", part.shape});
+    specs.push_back({name + ".taper_scale", {1}});
   }
-  append_norm(specs, sites.back(), taper, width);
-  if (!config.tied_head) specs.push_back({kHead, {config.vocab_size, width}});
   return specs;
 }
 
@@ -137,8 +123,8 @@ void check_tensors(const ModelConfig& config, const TaperState& taper,
   }
   for (const TensorView& tensor : tensors) {
     if (consumed.contains(tensor.name) || is_ignored_buffer(tensor.name)) continue;
-    if (config.tied_head && tensor.name == kHead) {
-      check_redundant_head(tensor, *present.at(kEmbedding), what);
+    if (config.tied_head && tensor.name == weight_name(config, {Slot::kHead})) {
+      check_redundant_head(tensor, *present.at(weight_name(config, {Slot::kEmbedding})), what);
       continue;
     }
     throw FormatError(fmt::format("{}: tensor {} {} has no place in the model of config.json", what,
@@ -179,7 +165,7 @@ Checkpoint Checkpoint::open(const fs::path& path) {
   checkpoint.config_ = from_config_json(config, config_path.string());
   if (fs::exists(taper_path)) {
     checkpoint.taper_ = taper_state_from_json(
-        parse_json(read_file(taper_path, kMaxConfigBytes), taper_path.string()),
+        parse_json(read_file(taper_path, kMaxConfigBytes), taper_path.string()), checkpoint.config_,
         taper_path.string());
     check_taper_state(checkpoint.config_, checkpoint.taper_, taper_path.string());
   } else if (config["model_type"] == "taper_llama") {
@@ -193,7 +179,7 @@ Checkpoint Checkpoint::open(const fs::path& path) {
   return checkpoint;
 }
 
-NormState Checkpoint::norm_state(const NormSite& site) const { return state_of(taper_, site); }
+NormState Checkpoint::norm_state(const NormSite& site) const { return state_of(taper_, site.name); }
 
 std::optional<fs::path> Checkpoint::tokenizer_path() const {
   const fs::path path = path_ / "tokenizer.json";
@@ -214,7 +200,7 @@ void write_checkpoint_files(const fs::path& directory, const ModelConfig& config
     json["model_type"] = "taper_llama";
   }
   write_file_atomically(directory / "config.json", json.dump(2) + "\n");
-  write_file_atomically(directory / "taper.json", to_json(taper).dump(2) + "\n");
+  write_file_atomically(directory / "taper.json", to_json(taper, config).dump(2) + "\n");
   if (!tokenizer_json.empty()) write_file_atomically(directory / "tokenizer.json", tokenizer_json);
   write_safetensors(directory / "model.safetensors", tensors);
 }

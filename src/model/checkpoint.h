@@ -27,37 +27,40 @@ struct EmaState {
   int64_t updates = 0;
 };
 
+// What calibration has gathered of one norm (method.md, section 1).
+struct NormAverages {
+  EmaState numerator, denominator;
+};
+
 // taper.json: how far the method has come on this model.
 struct TaperState {
   TaperScope scope = TaperScope::kNone;
   std::string phase = "plain";  // plain, warmup (calibrating), taper, settle, folded
   double gate = 1.0;            // the g at which the saved weights stand
   bool anchor = false;
-  double anchor_weight = 0;                                  // lambda
-  std::optional<double> anchor_target;                       // s_tgt, once frozen
-  double ema_weight = 0;                                     // m
-  std::map<std::string, EmaState> numerators, denominators;  // calibration, by norm name
-  EmaState final_scale;                                      // EMA of E[s(h)] at the final norm
-  std::vector<std::string> tapered;  // norm names that hold taper_weight and taper_scale
-  std::vector<std::string> folded;   // norm names that are gone
-  Json source = Json::object();      // where the model came from (import, fold), free form
+  double anchor_weight = 0;               // lambda
+  std::optional<double> anchor_target;    // s_tgt, once frozen
+  double ema_weight = 0;                  // m
+  std::vector<NormAverages> calibration;  // norm by norm; empty: none was gathered
+  EmaState final_scale;                   // EMA of E[s(h)] at the final norm
+  std::vector<std::string> tapered;       // norm names that hold taper_weight and taper_scale
+  std::vector<std::string> folded;        // norm names that are gone
+  Json source = Json::object();           // where the model came from (import, fold), free form
 };
 
-Json to_json(const TaperState& state);
-TaperState taper_state_from_json(const Json& json, const std::string& what);  // FormatError
+Json to_json(const TaperState& state, const ModelConfig& config);
+TaperState taper_state_from_json(const Json& json, const ModelConfig& config,
+                                 const std::string& what);  // FormatError
 
 // What a tensor is, for the complete list a checkpoint must hold.
 struct TensorSpec {
   std::string name;
   std::vector<int64_t> shape;
 };
-// In execution order: the embedding, each layer's norms and weights, the final norm, an untied
-// head.
+// "model.layers.3.mlp.up_proj.weight"
+std::string weight_name(const ModelConfig& config, Place place);
+// Of all parts of the architecture, in its order.
 std::vector<TensorSpec> expected_tensors(const ModelConfig& config, const TaperState& taper);
-// As expected_tensors would list them: "model.embed_tokens.weight", "lm_head.weight",
-// "model.layers.N.self_attn.{q,k,v,o}_proj.weight",
-// "model.layers.N.mlp.{gate,up,down}_proj.weight",
-// "model.layers.N.{input,post_attention}_layernorm.weight", "model.norm.weight".
 
 // Norm names in `taper` exist, are in its scope and are listed once; numbers are finite and in
 // range; a folded norm needs gate 0, a folded final norm an untied head. FormatError starting with

@@ -49,6 +49,11 @@ std::optional<std::string> outside(const char* name, int64_t value, int64_t low,
 std::optional<std::string> broken_rule(const ModelConfig& config, const KeyNames& names) {
   if (config.family != "llama")
     return fmt::format("the model family \"{}\" is not supported (known: llama)", config.family);
+  const bool built = config.norm == NormKind::kRms && config.positions == PositionKind::kRotary &&
+                     config.mlp == MlpKind::kSwiGlu && !config.qkv_bias && !config.linear_bias;
+  if (!built)
+    return "only RMSNorm, rotary positions, SwiGLU and layers without biases are supported, "
+           "together";
   struct Bound {
     const char* name;
     int64_t value;
@@ -137,12 +142,6 @@ void check_family(const Json& json, const std::string& what) {
 }
 
 }  // namespace
-
-int64_t ModelConfig::num_parameters() const {
-  const int64_t attention = width * (2 * q_width() + 2 * kv_width());
-  const int64_t layer = attention + 3 * width * ffn_width + 2 * width;
-  return vocab_size * width * (tied_head ? 1 : 2) + num_layers * layer + width;
-}
 
 void ModelConfig::validate(const std::string& where) const {
   if (const auto rule = broken_rule(*this, kOurNames)) throw ConfigError(where + ": " + *rule);

@@ -9,8 +9,17 @@
 
 namespace taper {
 
+enum class NormKind { kRms, kLayerNorm };
+enum class PositionKind { kRotary, kLearned };
+enum class MlpKind { kSwiGlu, kGelu };  // silu(gate) * up; gelu(up)
+
 struct ModelConfig {
   std::string family = "llama";
+  NormKind norm = NormKind::kRms;
+  PositionKind positions = PositionKind::kRotary;
+  MlpKind mlp = MlpKind::kSwiGlu;
+  bool qkv_bias = false;     // of q, k and v
+  bool linear_bias = false;  // of the other linear layers in the blocks
   int64_t vocab_size = 0;
   int64_t width = 0;  // D, hidden_size
   int64_t num_layers = 0;
@@ -27,10 +36,10 @@ struct ModelConfig {
 
   int64_t q_width() const { return num_heads * head_width; }
   int64_t kv_width() const { return num_kv_heads * head_width; }
-  int64_t num_parameters() const;  // of the plain model: untied head counted, norms included
 
-  // Every rule a usable model obeys (positive sizes, heads divide, even head width, ...):
-  // ConfigError naming the key, the value and what is allowed. `where` prefixes the message.
+  // Every rule a usable model obeys (positive sizes, heads divide, even head width, a combination
+  // of kinds that is built, ...): ConfigError naming the key, the value and what is allowed.
+  // `where` prefixes the message.
   void validate(const std::string& where) const;
 };
 

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "model/checkpoint.h"
+#include "model/names.h"
 
 namespace taper {
 namespace {
@@ -26,21 +27,32 @@ EmaState ema_from_json(const Json& json, const std::string& what) {
   return state;
 }
 
-Json to_json(const std::map<std::string, EmaState>& states) {
+// The averages of the norms that have any, by name.
+Json to_json(const TaperState& state, EmaState NormAverages::*average, const ModelConfig& config) {
   Json json = Json::object();
-  for (const auto& [name, state] : states) json[name] = to_json(state);
+  for (const NormSite& site : norm_sites(config)) {
+    if (state.calibration.empty()) break;
+    const EmaState& ema = state.calibration.at(static_cast<size_t>(site.index)).*average;
+    if (ema.updates > 0) json[site.name] = to_json(ema);
+  }
   return json;
 }
 
-std::map<std::string, EmaState> ema_map_from_json(const Json& json, const char* key,
-                                                  const std::string& what) {
-  std::map<std::string, EmaState> states;
+void read_averages(const Json& json, const char* key, EmaState NormAverages::*average,
+                   const ModelConfig& config, const std::string& what, TaperState& state) {
   const auto it = json.find(key);
-  if (it == json.end() || it->is_null()) return states;
+  if (it == json.end() || it->is_null()) return;
   if (!it->is_object()) throw FormatError(fmt::format("{}: {} must be an object", what, key));
-  for (const auto& [name, value] : it->items())
-    states[name] = ema_from_json(value, fmt::format("{}: {}.{}", what, key, name));
-  return states;
+  const std::vector<NormSite> sites = norm_sites(config);
+  for (const auto& [name, value] : it->items()) {
+    const auto site = std::find_if(sites.begin(), sites.end(),
+                                   [&](const NormSite& each) { return each.name == name; });
+    if (site == sites.end())
+      throw FormatError(fmt::format("{}: {}: the model has no norm \"{}\"", what, key, name));
+    state.calibration.resize(sites.size());
+    state.calibration[static_cast<size_t>(site->index)].*average =
+        ema_from_json(value, fmt::format("{}: {}.{}", what, key, name));
+  }
 }
 
 void check_names(const ModelConfig& config, const TaperState& taper, const std::string& what) {
@@ -64,7 +76,7 @@ void check_names(const ModelConfig& config, const TaperState& taper, const std::
 
 }  // namespace
 
-Json to_json(const TaperState& state) {
+Json to_json(const TaperState& state, const ModelConfig& config) {
   Json json;
   json["version"] = kVersion;
   json["scope"] = to_string(state.scope);
@@ -74,8 +86,8 @@ Json to_json(const TaperState& state) {
   json["anchor_weight"] = state.anchor_weight;
   json["anchor_target"] = state.anchor_target ? Json(*state.anchor_target) : Json(nullptr);
   json["ema_weight"] = state.ema_weight;
-  json["numerators"] = to_json(state.numerators);
-  json["denominators"] = to_json(state.denominators);
+  json["numerators"] = to_json(state, &NormAverages::numerator, config);
+  json["denominators"] = to_json(state, &NormAverages::denominator, config);
   json["final_scale"] = to_json(state.final_scale);
   json["tapered"] = state.tapered;
   json["folded"] = state.folded;
@@ -83,7 +95,8 @@ Json to_json(const TaperState& state) {
   return json;
 }
 
-TaperState taper_state_from_json(const Json& json, const std::string& what) {
+TaperState taper_state_from_json(const Json& json, const ModelConfig& config,
+                                 const std::string& what) {
   if (!json.is_object()) throw FormatError(what + ": expected a JSON object");
   const auto version = json_at<int64_t>(json, "version", what);
   if (version != kVersion) {
@@ -108,8 +121,8 @@ TaperState taper_state_from_json(const Json& json, const std::string& what) {
   if (const auto it = json.find("anchor_target"); it != json.end() && !it->is_null())
     state.anchor_target = json_at<double>(json, "anchor_target", what);
   state.ema_weight = json_value<double>(json, "ema_weight", 0.0, what);
-  state.numerators = ema_map_from_json(json, "numerators", what);
-  state.denominators = ema_map_from_json(json, "denominators", what);
+  read_averages(json, "numerators", &NormAverages::numerator, config, what, state);
+  read_averages(json, "denominators", &NormAverages::denominator, config, what, state);
   if (const auto it = json.find("final_scale"); it != json.end() && !it->is_null())
     state.final_scale = ema_from_json(*it, what + ": final_scale");
   state.tapered = json_at<std::vector<std::string>>(json, "tapered", what);
@@ -133,8 +146,9 @@ void check_taper_state(const ModelConfig& config, const TaperState& taper,
     throw FormatError(what +
                       ": the phase is \"folded\" but norms are still tapered, or none is folded");
   }
+  const std::string final_norm = checkpoint_names(config).name({Slot::kFinalNorm});
   const bool final_folded =
-      std::find(taper.folded.begin(), taper.folded.end(), "model.norm") != taper.folded.end();
+      std::find(taper.folded.begin(), taper.folded.end(), final_norm) != taper.folded.end();
   if (final_folded && config.tied_head)
     throw FormatError(what + ": the final norm is folded into the head, but the head is tied");
   for (const double value : {taper.anchor_weight, taper.anchor_target.value_or(0)})

@@ -13,7 +13,7 @@ namespace {
 
 void read_checkpoint(Run& run) {
   const Checkpoint checkpoint = Checkpoint::open(run.path);
-  run.num_parameters = checkpoint.config().num_parameters();
+  run.num_parameters = Architecture(checkpoint.config()).num_parameters();
   const TaperState& state = checkpoint.taper();
   run.scope = std::string(to_string(state.scope));
   if (state.anchor) run.scope += " + anchor";

@@ -12,9 +12,6 @@
 namespace taper {
 namespace {
 
-constexpr const char* kEmbedding = "model.embed_tokens.weight";
-constexpr const char* kHead = "lm_head.weight";
-
 // c * gamma~ of one norm, in double.
 std::vector<double> fold_factors(const Checkpoint& checkpoint, const NormSite& site) {
   const std::string file = checkpoint.tensors().path().string();
@@ -73,12 +70,13 @@ FoldPlan plan_fold(const ModelConfig& config, const TaperState& taper, const std
   for (NormSite& site : norm_sites(config)) {
     if (std::find(taper.tapered.begin(), taper.tapered.end(), site.name) == taper.tapered.end())
       continue;
-    plan.unties_head |= site.role == NormRole::kFinal && config.tied_head;
+    plan.unties_head |= site.is_final() && config.tied_head;
     plan.taper.folded.push_back(site.name);
-    std::vector<std::string> consumers = norm_consumers(site, config);
-    plan.steps.push_back({std::move(site), std::move(consumers)});
+    plan.steps.push_back({std::move(site), {}});
   }
   plan.config.tied_head = config.tied_head && !plan.unties_head;
+  const Architecture folded(plan.config);
+  for (FoldStep& step : plan.steps) step.readers = folded.readers(step.site.index);
   plan.taper.tapered.clear();
   plan.taper.phase = "folded";
   plan.taper.source = Json{{"command", "fold"}, {"from", taper.source}};
@@ -95,15 +93,16 @@ FoldedModel fold(const Checkpoint& checkpoint) {
   std::map<std::string, std::vector<double>> factors;
   for (const FoldStep& step : folded.plan.steps) {
     const std::vector<double> values = fold_factors(checkpoint, step.site);
-    for (const std::string& consumer : step.consumers) {
-      const bool new_head = step.site.role == NormRole::kFinal && folded.plan.unties_head;
-      const bool first = factors.emplace(new_head ? kHead : consumer, values).second;
+    for (const Place& reader : step.readers) {
+      const bool first = factors.emplace(weight_name(folded.plan.config, reader), values).second;
       TAPER_CHECK(first);  // a weight reads one norm
     }
   }
+  const std::string embedding = weight_name(checkpoint.config(), {Slot::kEmbedding});
+  const std::string head = weight_name(checkpoint.config(), {Slot::kHead});
   for (const TensorSpec& spec : expected_tensors(folded.plan.config, folded.plan.taper)) {
-    const bool copied_head = spec.name == kHead && folded.plan.unties_head;
-    const TensorView& tensor = source.at(copied_head ? kEmbedding : spec.name);
+    const bool copied_head = spec.name == head && folded.plan.unties_head;
+    const TensorView& tensor = source.at(copied_head ? embedding : spec.name);
     const auto it = factors.find(spec.name);
     if (it == factors.end()) {
       folded.tensors.add_view(tensor);
@@ -114,7 +113,7 @@ FoldedModel fold(const Checkpoint& checkpoint) {
     folded.changed.push_back(spec.name);
     factors.erase(it);
   }
-  TAPER_CHECK(factors.empty());  // every consumer absorbed its norm
+  TAPER_CHECK(factors.empty());  // every reader absorbed its norm
   return folded;
 }
 

@@ -17,10 +17,10 @@
 
 namespace taper {
 
-// One tapered norm and the weights that absorb it, by the names in the source checkpoint.
+// One tapered norm and the weights that absorb it.
 struct FoldStep {
   NormSite site;
-  std::vector<std::string> consumers;
+  std::vector<Place> readers;  // in the folded model: an untied head is a place of its own
 };
 
 struct FoldPlan {

@@ -25,11 +25,11 @@ TEST_P(ThreadPoolOfSize, Run_CoversEveryIndexOnceInFewRanges) {
     for (const int64_t grain : {0, 1, 3, 100, 5000}) {
       std::vector<std::atomic<int>> seen(static_cast<size_t>(count));
       std::atomic<int> ranges = 0;
-      pool.run(count, grain, [&](int64_t begin, int64_t end) {
-        EXPECT_LT(begin, end);
-        EXPECT_GE(end - begin, std::min(count, std::max<int64_t>(grain, 1)));
+      pool.run(count, grain, [&](Range range) {
+        EXPECT_GT(range.size(), 0);
+        EXPECT_GE(range.size(), std::min(count, std::max<int64_t>(grain, 1)));
         ++ranges;
-        for (int64_t i = begin; i < end; ++i) ++seen[static_cast<size_t>(i)];
+        for (int64_t i = range.begin; i < range.end; ++i) ++seen[static_cast<size_t>(i)];
       });
       for (const auto& times : seen) ASSERT_EQ(times, 1);
       EXPECT_LE(ranges, pool.size());
@@ -41,8 +41,8 @@ TEST_P(ThreadPoolOfSize, ManyShortRuns_AreAllDoneWhenRunReturns) {
   ThreadPool pool(GetParam());
   std::vector<int64_t> sums(64);
   for (int round = 0; round < 3000; ++round) {
-    pool.run(64, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) sums[static_cast<size_t>(i)] += i;
+    pool.run(64, 1, [&](Range range) {
+      for (int64_t i = range.begin; i < range.end; ++i) sums[static_cast<size_t>(i)] += i;
     });
     ASSERT_EQ(std::accumulate(sums.begin(), sums.end(), int64_t{0}), (round + 1) * 64 * 63 / 2);
     // Now and then long enough for the workers to fall asleep.
@@ -55,15 +55,41 @@ TEST_P(ThreadPoolOfSize, Exception_ReachesTheCallerAndThePoolWorksOn) {
   for (int round = 0; round < 50; ++round) {
     std::atomic<int> ranges = 0;
     EXPECT_THROW(pool.run(16, 1,
-                          [&](int64_t begin, int64_t) {
+                          [&](Range range) {
                             ++ranges;
-                            if (begin == 0) throw std::runtime_error("first");
+                            if (range.begin == 0) throw std::runtime_error("first");
                           }),
                  std::runtime_error);
     EXPECT_EQ(ranges, std::min(pool.size(), 16));  // the others still ran
     std::atomic<int64_t> sum = 0;
-    pool.run(16, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
+    pool.run(16, 1, [&](Range range) { sum += range.size(); });
     EXPECT_EQ(sum, 16);
+  }
+}
+
+TEST_P(ThreadPoolOfSize, Parts_AreDifferentNumbersBelowTheSize) {
+  ThreadPool pool(GetParam());
+  for (int round = 0; round < 200; ++round) {
+    std::vector<std::atomic<int>> seen(static_cast<size_t>(pool.size()));
+    pool.run(1000, 1, [&](Range, int part) { ++seen.at(static_cast<size_t>(part)); });
+    for (const auto& times : seen) ASSERT_EQ(times, 1);
+  }
+}
+
+TEST_P(ThreadPoolOfSize, RunBlocks_CutsAtTheSamePlacesWhateverTheSize) {
+  ThreadPool pool(GetParam());
+  for (const int64_t count : {0, 1, 9, 10, 11, 229}) {
+    std::vector<Range> blocks(static_cast<size_t>(num_blocks(count, 10)));
+    pool.run_blocks(count, 10, [&](int64_t block, Range range) {
+      blocks.at(static_cast<size_t>(block)) = range;
+    });
+    int64_t end = 0;
+    for (const Range& range : blocks) {
+      EXPECT_EQ(range.begin, end);
+      EXPECT_TRUE(range.size() == 10 || range.end == count);
+      end = range.end;
+    }
+    EXPECT_EQ(end, count);
   }
 }
 
@@ -73,7 +99,7 @@ TEST(ThreadPool, SlowRanges_RunOnDifferentThreadsAndTheCallerTakesPart) {
   ThreadPool pool(3);
   std::mutex mutex;
   std::set<std::thread::id> threads;
-  pool.run(3, 1, [&](int64_t, int64_t) {
+  pool.run(3, 1, [&](Range) {
     {
       const std::lock_guard lock(mutex);
       threads.insert(std::this_thread::get_id());
@@ -86,7 +112,7 @@ TEST(ThreadPool, SlowRanges_RunOnDifferentThreadsAndTheCallerTakesPart) {
 
 TEST(ThreadPool, NestedRun_IsRefused) {
   ThreadPool pool(2);
-  const auto nest = [&](int64_t, int64_t) { pool.run(2, 1, [](int64_t, int64_t) {}); };
+  const auto nest = [&](Range) { pool.run(2, 1, [](Range) {}); };
   EXPECT_THROW(pool.run(2, 1, nest), std::logic_error);
 }
 

@@ -103,7 +103,7 @@ TEST(Model, WeightBytesPerToken_CountWhatOneTokenReads) {
       write(test::random_model(7, TaperScope::kInternal, false, 0), folder, "m");
   const ModelConfig& c = checkpoint.config();
   // Everything but the other rows of the embedding, and gamma: at gate 0 only gamma~ is read.
-  const int64_t plain = c.num_parameters() - (c.vocab_size - 1) * c.width;
+  const int64_t plain = Architecture(c).num_parameters() - (c.vocab_size - 1) * c.width;
   EXPECT_EQ(Model(checkpoint).weight_bytes_per_token(), 4 * plain);
   EXPECT_EQ(Model(checkpoint, at_gate(0.5)).weight_bytes_per_token(),
             4 * (plain + 2 * c.num_layers * c.width));

@@ -65,7 +65,7 @@ TEST_P(MatmulShapes, AnyShape_MatchesTheFormula) {
   test::for_each_target([&] {
     for (const bool accumulate : {false, true}) {
       std::vector<float> y = problem.y;
-      matmul_transposed(problem.args(y, accumulate), 0, problem.outputs);
+      matmul_transposed(problem.args(y, accumulate), {0, problem.outputs});
       for (int64_t r = 0; r < rows; ++r) {
         for (int64_t n = 0; n < outputs; ++n) {
           const auto index = static_cast<size_t>(r * outputs + n);
@@ -90,13 +90,13 @@ TEST(Matmul, RowAloneOrAmongOthers_SameBits) {
     const Problem problem(14, depth, 21, 3);
     test::for_each_target([&] {
       std::vector<float> together(problem.y.size());
-      matmul_transposed(problem.args(together, false), 0, problem.outputs);
+      matmul_transposed(problem.args(together, false), {0, problem.outputs});
       for (int64_t r = 0; r < problem.rows; ++r) {
         std::vector<float> alone(static_cast<size_t>(problem.outputs));
         MatmulArgs args = problem.args(alone, false);
         args.x += r * depth;
         args.rows = 1;
-        matmul_transposed(args, 0, problem.outputs);
+        matmul_transposed(args, {0, problem.outputs});
         EXPECT_EQ(std::memcmp(alone.data(), together.data() + r * problem.outputs,
                               alone.size() * sizeof(float)),
                   0)
@@ -109,12 +109,12 @@ TEST(Matmul, RowAloneOrAmongOthers_SameBits) {
 TEST(Matmul, OutputsSplitIntoRanges_SameBitsAndNothingElseTouched) {
   const Problem problem(5, 229, 23, 5);
   std::vector<float> whole(problem.y.size());
-  matmul_transposed(problem.args(whole, false), 0, 23);
+  matmul_transposed(problem.args(whole, false), {0, 23});
   for (const int64_t cut : {0, 1, 5, 8, 22, 23}) {
     std::vector<float> parts(problem.y.size(), -1.0f);
-    matmul_transposed(problem.args(parts, false), 0, cut);
+    matmul_transposed(problem.args(parts, false), {0, cut});
     for (int64_t n = cut; n < 23; ++n) EXPECT_EQ(parts[static_cast<size_t>(n)], -1.0f);
-    matmul_transposed(problem.args(parts, false), cut, 23);
+    matmul_transposed(problem.args(parts, false), {cut, 23});
     EXPECT_EQ(parts, whole) << "cut at " << cut;
   }
 }
@@ -134,7 +134,7 @@ TEST(Matmul, StridedOperands_ReadAndWriteOnlyTheirPart) {
                      .rows = rows,
                      .depth = depth,
                      .accumulate = false},
-                    0, outputs);
+                    {0, outputs});
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t n = 0; n < 11; ++n) {
       double expected = n < outputs ? 0 : 5;

@@ -34,7 +34,7 @@ File numbered_file(const ModelConfig& config) {
   for (const int64_t field : {config.width, config.ffn_width, config.num_layers, config.num_heads,
                               config.num_kv_heads, vocab, config.context})
     file.put(static_cast<int32_t>(field));
-  const int64_t floats = config.num_parameters() + config.context * config.head_width;
+  const int64_t floats = Architecture(config).num_parameters() + config.context * config.head_width;
   for (int64_t i = 0; i < floats; ++i) file.put(static_cast<float>(i));
   return file;
 }

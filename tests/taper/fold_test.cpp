@@ -122,10 +122,10 @@ TEST(FoldPlan, AllScope_ListsEveryConsumerOnce) {
   const RandomModel model = random_model(40, TaperScope::kAll, true);
   const FoldPlan plan = plan_fold(model.config, model.taper, "m");
   EXPECT_EQ(plan.steps.size(), static_cast<size_t>(2 * model.config.num_layers + 1));
-  std::set<std::string> consumers;
+  std::set<Place> readers;
   for (const FoldStep& step : plan.steps)
-    for (const std::string& name : step.consumers) EXPECT_TRUE(consumers.insert(name).second);
-  EXPECT_EQ(consumers.size(), static_cast<size_t>(5 * model.config.num_layers + 1));
+    for (const Place& place : step.readers) EXPECT_TRUE(readers.insert(place).second);
+  EXPECT_EQ(readers.size(), static_cast<size_t>(5 * model.config.num_layers + 1));
   EXPECT_TRUE(plan.unties_head);
 }
 

@@ -15,7 +15,7 @@ template <class Body>
 void parallel_blocks(int64_t rows, int64_t size, const Body& body) {
   const int64_t count = num_blocks(rows, size);
 #pragma omp parallel for schedule(static)
-  for (int64_t i = 0; i < count; ++i) body(i, RowRange{i * size, std::min((i + 1) * size, rows)});
+  for (int64_t i = 0; i < count; ++i) body(i, Range{i * size, std::min((i + 1) * size, rows)});
 }
 
 }  // namespace taper

@@ -36,7 +36,7 @@ void write_operand(const Product& product, bool carries, T* to) {
   if (carries)
     for (int64_t i = 0; i < product.in; ++i)
       scale.push_back(static_cast<float>(product.norm->scale) * product.norm->gamma_t.value[i]);
-  parallel_blocks(product.out, 64, [&](int64_t, RowRange rows) {
+  parallel_blocks(product.out, 64, [&](int64_t, Range rows) {
     scale_weight<T>(rows, product.in, product.leaf->value, carries ? scale.data() : nullptr, to);
   });
   product.leaf->operand = to;
@@ -107,15 +107,15 @@ void Operands::backward(std::vector<float*> gradients, const FusedParameters& pa
                                     p.out,
                                     p.in};
     parallel_blocks(p.in, 64,
-                    [&](int64_t, RowRange columns) { scale_weight_backward(args, columns); });
+                    [&](int64_t, Range columns) { scale_weight_backward(args, columns); });
     for (float*& gradient : gradients) gradient += p.size();
   }
 }
 
-std::vector<RowRange> Operands::idle_gradients(const FusedParameters& parameters) const {
+std::vector<Range> Operands::idle_gradients(const FusedParameters& parameters) const {
   FusedParameters to = parameters;
   const std::vector<Product> products = products_of(config_, to);
-  std::vector<RowRange> idle;
+  std::vector<Range> idle;
   for (size_t i = 0; i < products.size(); ++i) {
     const Product& p = products[i];
     if (!carries_[i] || p.leaf->gradient == parameters.embedding.gradient) continue;
@@ -123,7 +123,7 @@ std::vector<RowRange> Operands::idle_gradients(const FusedParameters& parameters
     idle.push_back({begin, begin + p.size()});
   }
   std::sort(idle.begin(), idle.end(),
-            [](const RowRange& a, const RowRange& b) { return a.begin < b.begin; });
+            [](const Range& a, const Range& b) { return a.begin < b.begin; });
   return idle;
 }
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "train/fused/memory.h"
+#include "core/aligned_memory.h"
 #include "train/fused/transformer.h"
 
 namespace taper {
@@ -29,7 +29,7 @@ class Operands {
   void backward(std::vector<float*> gradients, const FusedParameters& parameters) const;
   // Ranges of parameters.gradients, in order, to which no pass adds: those of operands with a norm,
   // but for what they share with the embedding.
-  std::vector<RowRange> idle_gradients(const FusedParameters& parameters) const;
+  std::vector<Range> idle_gradients(const FusedParameters& parameters) const;
 
   // Bytes of the operands, and of gradient_size() floats; `tapered`: the model has norms to carry.
   static int64_t memory_bytes(const ModelConfig& config, Activations activations, bool tapered);

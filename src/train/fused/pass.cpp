@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/aligned_memory.h"
 #include "core/error.h"
 #include "kernels/attention_train.h"
 #include "kernels/cross_entropy.h"
@@ -14,7 +15,6 @@
 #include "kernels/scaled_weight.h"
 #include "kernels/swiglu.h"
 #include "train/fused/blocks.h"
-#include "train/fused/memory.h"
 #include "train/fused/products.h"
 
 namespace taper {
@@ -161,7 +161,7 @@ class PassOf : public Pass {
     const PassTimer time = timer(PassOp::kEmbedding, false);
     const float* table = parameters_->embedding.value;
     float* h = config_.num_layers > 0 ? buffers_->layers[0].h : buffers_->h_last;
-    parallel_blocks(rows_, kNormRows, [&](int64_t, RowRange rows) {
+    parallel_blocks(rows_, kNormRows, [&](int64_t, Range rows) {
       for (int64_t n = rows.begin; n < rows.end; ++n)
         std::copy_n(table + batch.ids[n] * config_.width, config_.width, h + n * config_.width);
     });
@@ -203,7 +203,7 @@ class PassOf : public Pass {
     const TaperNormArgs<float> args = norm_args(norm);
     std::vector<TaperNormSums> parts(norm.sums ? static_cast<size_t>(num_blocks(rows_, kNormRows))
                                                : 0);
-    parallel_blocks(rows_, kNormRows, [&](int64_t i, RowRange rows) {
+    parallel_blocks(rows_, kNormRows, [&](int64_t i, Range rows) {
       taper_rms_norm_forward<float>(args, rows, h, y, rstd,
                                     norm.sums ? &parts[static_cast<size_t>(i)] : nullptr, mask());
     });
@@ -222,7 +222,7 @@ class PassOf : public Pass {
     const int64_t width = config_.width, blocks = num_blocks(rows_, kNormRows);
     float* dgamma = buffers_->partial;
     float* dgamma_t = dgamma + blocks * width;
-    parallel_blocks(rows_, kNormRows, [&](int64_t i, RowRange rows) {
+    parallel_blocks(rows_, kNormRows, [&](int64_t i, Range rows) {
       std::memset(dgamma + i * width, 0, sizeof(float) * static_cast<size_t>(width));
       std::memset(dgamma_t + i * width, 0, sizeof(float) * static_cast<size_t>(width));
       taper_rms_norm_backward<float>(args, rows, h, dx, rstd, residual, dh, dgamma + i * width,
@@ -240,7 +240,7 @@ class PassOf : public Pass {
       return rows;
     } else {
       const int64_t width = config_.width;
-      parallel_blocks(rows_, kNormRows, [&](int64_t, RowRange range) {
+      parallel_blocks(rows_, kNormRows, [&](int64_t, Range range) {
         convert(rows + range.begin * width, (range.end - range.begin) * width,
                 to + range.begin * width);
       });
@@ -291,7 +291,7 @@ class PassOf : public Pass {
     normed_product(block.attention_norm, block.qkv, qkv, layer.h, layer.rstd, layer.qkv);
     {
       const PassTimer time = timer(PassOp::kAttention, false);
-      attention([&](const AttentionShape& shape, RowRange groups, float* scratch) {
+      attention([&](const AttentionShape& shape, Range groups, float* scratch) {
         attention_forward<T>(shape, groups, layer.qkv, rope_.cosines(0), rope_.sines(0),
                              layer.mixed, layer.lse, scratch);
       });
@@ -305,7 +305,7 @@ class PassOf : public Pass {
                    layer.gate_up);
     {
       const PassTimer time = timer(PassOp::kSwiglu, false);
-      parallel_blocks(rows_, 32, [&](int64_t, RowRange rows) {
+      parallel_blocks(rows_, 32, [&](int64_t, Range rows) {
         swiglu_forward<T>(rows, ffn, layer.gate_up, buffers_->hidden);
       });
     }
@@ -327,7 +327,7 @@ class PassOf : public Pass {
     }
     {
       const PassTimer time = timer(PassOp::kSwiglu, true);
-      parallel_blocks(rows_, 32, [&](int64_t, RowRange rows) {
+      parallel_blocks(rows_, 32, [&](int64_t, Range rows) {
         swiglu_backward<T>(rows, ffn, layer.gate_up, b.dhidden, b.dgate_up, b.hidden);
       });
     }
@@ -345,7 +345,7 @@ class PassOf : public Pass {
     }
     {
       const PassTimer time = timer(PassOp::kAttention, true);
-      attention([&](const AttentionShape& shape, RowRange groups, float* scratch) {
+      attention([&](const AttentionShape& shape, Range groups, float* scratch) {
         attention_backward<T>(shape, groups, layer.qkv, rope_.cosines(0), rope_.sines(0),
                               layer.mixed, layer.lse, b.dmixed, b.dqkv, scratch);
       });
@@ -362,7 +362,7 @@ class PassOf : public Pass {
 #pragma omp parallel
     {
       const int64_t part = omp_get_thread_num(), parts = omp_get_num_threads();
-      const RowRange groups{shape.groups() * part / parts, shape.groups() * (part + 1) / parts};
+      const Range groups{shape.groups() * part / parts, shape.groups() * (part + 1) / parts};
       if (groups.begin < groups.end)
         body(shape, groups, buffers_->attention_scratch + part * buffers_->attention_scratch_size);
     }
@@ -371,7 +371,7 @@ class PassOf : public Pass {
   void measure_scale(PassSums& sums) {
     const PassTimer time = timer(PassOp::kOther, false);
     float* r = buffers_->residual_scale;
-    parallel_blocks(rows_, kNormRows, [&](int64_t, RowRange rows) {
+    parallel_blocks(rows_, kNormRows, [&](int64_t, Range rows) {
       residual_scale_rows<float>(rows, config_.width, static_cast<float>(config_.norm_eps),
                                  buffers_->h_last, r);
     });
@@ -386,7 +386,7 @@ class PassOf : public Pass {
 
   void anchor_backward_rows() {
     const PassTimer time = timer(PassOp::kOther, true);
-    parallel_blocks(rows_, kNormRows, [&](int64_t, RowRange rows) {
+    parallel_blocks(rows_, kNormRows, [&](int64_t, Range rows) {
       anchor_backward<float>(rows, config_.width, static_cast<float>(*options_->anchor_target),
                              static_cast<float>(options_->anchor_weight), buffers_->h_last,
                              buffers_->residual_scale, mask(), buffers_->dh);
@@ -414,7 +414,7 @@ class PassOf : public Pass {
                                      static_cast<float>(options_->loss_weight),
                                      b.losses + begin,
                                      b.square_norms + begin};
-      parallel_blocks(count, 4, [&](int64_t, RowRange rows) { cross_entropy_rows<T>(args, rows); });
+      parallel_blocks(count, 4, [&](int64_t, Range rows) { cross_entropy_rows<T>(args, rows); });
       if (!options_->backward) continue;
       products_.input_gradient<T>(shape, b.dlogits, operand(weight), dx + begin * width);
       products_.weight_gradient<T>(shape, b.dlogits, x + begin * width, weight.gradient, true);

@@ -7,9 +7,9 @@
 #include <exception>
 #include <iterator>
 
+#include "core/aligned_memory.h"
 #include "kernels/scaled_weight.h"
 #include "train/fused/blocks.h"
-#include "train/fused/memory.h"
 #include "train/fused/operands.h"
 #include "train/fused/pass.h"
 
@@ -116,7 +116,7 @@ float* floats(int64_t count, AlignedMemory& memory) {
 // to += from, from = 0
 void move_gradients(float* from, std::span<float> to) {
   constexpr int64_t kBlock = 1 << 14;
-  parallel_blocks(std::ssize(to), kBlock, [&](int64_t, RowRange range) {
+  parallel_blocks(std::ssize(to), kBlock, [&](int64_t, Range range) {
     const int64_t count = range.end - range.begin;
     add_row(from + range.begin, count, to.data() + range.begin);
     std::memset(from + range.begin, 0, sizeof(float) * static_cast<size_t>(count));
@@ -209,7 +209,7 @@ PassSums FusedTransformer::gather(const FusedParameters& parameters, const PassO
 
   {
     const PassTimer time(profile_, PassOp::kGather, true);
-    const std::vector<RowRange> idle = operands_->idle_gradients(parameters);
+    const std::vector<Range> idle = operands_->idle_gradients(parameters);
     const auto size = std::ssize(parameters.gradients);
     for (size_t i = 1; i < lanes; ++i) {
       auto* own = reinterpret_cast<float*>(lanes_[i].gradients.data());
@@ -218,7 +218,7 @@ PassSums FusedTransformer::gather(const FusedParameters& parameters, const PassO
         move_gradients(own + begin, parameters.gradients.subspan(static_cast<size_t>(begin),
                                                                  static_cast<size_t>(end - begin)));
       };
-      for (const RowRange& range : idle) {
+      for (const Range& range : idle) {
         move_up_to(range.begin);
         begin = range.end;
       }

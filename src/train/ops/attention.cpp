@@ -26,7 +26,7 @@ void over_groups(const AttentionShape& shape, int64_t scratch_size, const at::Te
   at::Tensor scratch = at::empty({std::max<int64_t>(threads, 1), scratch_size}, real);
   at::parallel_for(0, threads, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const RowRange groups{shape.groups() * i / threads, shape.groups() * (i + 1) / threads};
+      const Range groups{shape.groups() * i / threads, shape.groups() * (i + 1) / threads};
       body(groups, i, scratch);
     }
   });
@@ -48,7 +48,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
       T* to = write<T>(out);
       R* statistics = write<R>(lse);
       over_groups(shape, attention_forward_scratch(shape), real,
-                  [&](RowRange groups, int64_t part, at::Tensor& scratch) {
+                  [&](Range groups, int64_t part, at::Tensor& scratch) {
                     attention_forward<T>(shape, groups, read<T>(qkv), read<R>(cosines),
                                          read<R>(sines), to, statistics,
                                          write<R>(scratch) + part * scratch.size(1));
@@ -72,7 +72,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
       using R = Real<T>;
       T* to = write<T>(dqkv);
       over_groups(shape, attention_backward_scratch(shape), cosines.options(),
-                  [&](RowRange groups, int64_t part, at::Tensor& scratch) {
+                  [&](Range groups, int64_t part, at::Tensor& scratch) {
                     attention_backward<T>(shape, groups, read<T>(qkv), read<R>(cosines),
                                           read<R>(sines), read<T>(out), read<R>(lse), read<T>(dout),
                                           to, write<R>(scratch) + part * scratch.size(1));

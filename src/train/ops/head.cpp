@@ -43,7 +43,7 @@ void cross_entropy(at::Tensor& logits, const int64_t* targets, bool gradient, do
   const CrossEntropyArgs<R> args{
       logits.size(1), targets, values, gradient ? values : nullptr, 1, losses, square_norms};
   RowBlocks{logits.size(0), 4}.parallel(
-      [&](int64_t, RowRange rows) { cross_entropy_rows<R>(args, rows); });
+      [&](int64_t, Range rows) { cross_entropy_rows<R>(args, rows); });
 }
 
 // hidden [N, D] and targets [N] contiguous.

@@ -58,7 +58,7 @@ class TaperNormFunction : public torch::autograd::Function<TaperNormFunction> {
       const TaperNormArgs<R> args = norm_args<R>(p, gamma, gamma_t);
       R* statistics = rstd.defined() ? write<R>(rstd) : nullptr;
       T* to = write<T>(y);
-      blocks.parallel([&](int64_t i, RowRange rows) {
+      blocks.parallel([&](int64_t i, Range rows) {
         taper_rms_norm_forward<T>(args, rows, read<T>(h), to, statistics,
                                   sums ? &partial[static_cast<size_t>(i)] : nullptr, bytes);
       });
@@ -94,7 +94,7 @@ class TaperNormFunction : public torch::autograd::Function<TaperNormFunction> {
       R* dgamma = write<R>(partial);
       R* dgamma_t = dgamma + blocks.count() * args.width;
       T* to = write<T>(dh);
-      blocks.parallel([&](int64_t i, RowRange rows) {
+      blocks.parallel([&](int64_t i, Range rows) {
         taper_rms_norm_backward<T>(args, rows, read<T>(h), read<T>(dy), statistics, nullptr, to,
                                    dgamma + i * args.width, dgamma_t + i * args.width);
       });
@@ -156,7 +156,7 @@ at::Tensor row_scales(const at::Tensor& h, double eps) {
   at::Tensor r = at::empty({blocks.rows}, h.options().dtype(real_type("anchor_loss", "h", h)));
   dispatch(h.scalar_type(), [&]<typename T>() {
     Real<T>* to = write<Real<T>>(r);
-    blocks.parallel([&](int64_t, RowRange rows) {
+    blocks.parallel([&](int64_t, Range rows) {
       residual_scale_rows<T>(rows, h.size(-1), static_cast<Real<T>>(eps), read<T>(h), to);
     });
   });
@@ -210,7 +210,7 @@ class AnchorFunction : public torch::autograd::Function<AnchorFunction> {
     dispatch(h.scalar_type(), [&]<typename T>() {
       using R = Real<T>;
       T* to = write<T>(dh);
-      blocks.parallel([&](int64_t, RowRange rows) {
+      blocks.parallel([&](int64_t, Range rows) {
         anchor_backward<T>(rows, h.size(-1), static_cast<R>(target), static_cast<R>(weight),
                            read<T>(h), read<R>(r), bytes, to);
       });

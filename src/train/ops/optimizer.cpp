@@ -23,13 +23,13 @@ void adamw_update(const AdamWOptions& options, std::span<float> parameters,
                        options.beta2,          options.eps,           options.weight_decay,
                        options.gradient_scale, options.step,          options.clear_gradients};
   RowBlocks{static_cast<int64_t>(parameters.size()), kBlockElements}.parallel(
-      [&](int64_t, RowRange elements) { adamw_range(args, elements); });
+      [&](int64_t, Range elements) { adamw_range(args, elements); });
 }
 
 double sum_of_squares(std::span<const float> values) {
   const RowBlocks blocks{static_cast<int64_t>(values.size()), kBlockElements};
   std::vector<double> partial(static_cast<size_t>(blocks.count()));
-  blocks.parallel([&](int64_t i, RowRange elements) {
+  blocks.parallel([&](int64_t i, Range elements) {
     partial[static_cast<size_t>(i)] =
         taper::sum_of_squares(values.data() + elements.begin, elements.end - elements.begin);
   });

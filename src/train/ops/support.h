@@ -80,7 +80,7 @@ void dispatch(at::ScalarType type, const Body& body) {
 struct RowBlocks {
   int64_t rows, size;
   int64_t count() const { return (rows + size - 1) / size; }
-  RowRange block(int64_t index) const { return {index * size, std::min((index + 1) * size, rows)}; }
+  Range block(int64_t index) const { return {index * size, std::min((index + 1) * size, rows)}; }
   template <class Body>
   void parallel(const Body& body) const {
     at::parallel_for(

@@ -24,7 +24,7 @@ class SwigluFunction : public torch::autograd::Function<SwigluFunction> {
     const RowBlocks blocks{rows_of(gate_up), kBlockRows};
     dispatch(gate_up.scalar_type(), [&]<typename T>() {
       T* to = write<T>(y);
-      blocks.parallel([&](int64_t, RowRange rows) {
+      blocks.parallel([&](int64_t, Range rows) {
         swiglu_forward<T>(rows, sizes.back(), read<T>(gate_up), to);
       });
     });
@@ -39,7 +39,7 @@ class SwigluFunction : public torch::autograd::Function<SwigluFunction> {
     const RowBlocks blocks{rows_of(gate_up), kBlockRows};
     dispatch(gate_up.scalar_type(), [&]<typename T>() {
       T* to = write<T>(dgate_up);
-      blocks.parallel([&](int64_t, RowRange rows) {
+      blocks.parallel([&](int64_t, Range rows) {
         swiglu_backward<T>(rows, dy.size(-1), read<T>(gate_up), read<T>(dy), to);
       });
     });

@@ -1,4 +1,4 @@
-// One block of memory that a training pass keeps between steps, cut into its buffers.
+// Large buffers: pages of zeros on huge pages where the system has them, and their division.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,7 @@
 
 namespace taper {
 
-// Owns pages of zeros, backed by huge pages where the system has them. ResourceError without
-// memory.
+// Owns pages of zeros. ResourceError without memory.
 class AlignedMemory {
  public:
   AlignedMemory() = default;

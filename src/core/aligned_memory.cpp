@@ -1,4 +1,4 @@
-#include "train/fused/memory.h"
+#include "core/aligned_memory.h"
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -15,8 +15,8 @@ AlignedMemory::AlignedMemory(int64_t bytes) : size_(bytes) {
                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED)
     throw ResourceError(
-        fmt::format("no memory for {:.1f} GB of activations", static_cast<double>(bytes) / 1e9),
-        "lower train.window or train.threads");
+        fmt::format("no memory for another {:.1f} GB", static_cast<double>(bytes) / 1e9),
+        "choose a smaller model, train.window or train.threads, or a machine with more memory");
   ::madvise(pages, static_cast<size_t>(bytes), MADV_HUGEPAGE);
   data_ = static_cast<std::byte*>(pages);
 }
