@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "cli/bench_train.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/json_output.h"
@@ -124,6 +125,7 @@ void setup_decode(CLI::App& group) {
 void setup_bench(CLI::App& parent) {
   CLI::App& group = add_command_group(parent, kInspect, "bench", "measure speed");
   setup_decode(group);
+  setup_bench_train(group);
 }
 
 }  // namespace taper

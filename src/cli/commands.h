@@ -8,6 +8,7 @@
 #define TAPER_COMMANDS(COMMAND) \
   COMMAND(tokenizer) \
   COMMAND(data) \
+  COMMAND(train) \
   COMMAND(import) \
   COMMAND(info) \
   COMMAND(report) \

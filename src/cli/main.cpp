@@ -1,9 +1,7 @@
-// taper: all commands that need no LibTorch. The others are those of taper-train, started from
-// here.
+// taper: the one program, all commands.
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
-#include "cli/companion.h"
 #include "cli/program.h"
 
 namespace {
@@ -31,12 +29,9 @@ Help on a command: taper COMMAND --help)";
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (taper::is_companion_command(argc, argv))
-    return taper::run_guarded([&] { taper::start_companion(argc, argv); });
   CLI::App root("train transformers without norms, fold the norms away, run what is left");
   taper::set_up_root(root, "taper");
   taper::set_up_commands(root);
-  taper::list_companion_commands(root);
   root.footer(kFooter);
   return taper::run_program(root, argc, argv);
 }

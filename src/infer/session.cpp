@@ -78,7 +78,7 @@ Session::Session(const Model& model, ThreadPool& pool, int64_t capacity)
     throw ConfigError(fmt::format("a context of {} tokens does not fit this model", capacity),
                       fmt::format("it was trained for 1..{} positions", c.context));
   }
-  rope_ = RopeTable(capacity, c.head_width, c.rope_theta);
+  rope_ = RopeTable<float>(capacity, c.head_width, c.rope_theta);
   keys_.resize(elements(c.num_layers * c.kv_width(), stride_));
   values_.resize(keys_.size());
   const int64_t rows = std::min(kChunkRows, capacity);
@@ -204,7 +204,7 @@ void Session::run_ffn(const Layer& layer, int64_t rows) {
   apply(pool_, layer.gate, x, rows, work_.gate_up.data(), 2 * width);
   apply(pool_, layer.up, x, rows, work_.gate_up.data() + width, 2 * width);
   pool_.run(rows, grain_for(16 * width), [&](Range part) {
-    swiglu_forward(part, width, work_.gate_up.data(), work_.ffn.data());
+    swiglu_forward_rows(part, width, work_.gate_up.data(), work_.ffn.data());
   });
   accumulate(pool_, layer.down, work_.ffn.data(), rows, work_.h.data());
 }

@@ -59,7 +59,7 @@ class Session {
   int64_t capacity_;
   int64_t stride_;  // capacity rounded up to whole vectors
   int64_t position_ = 0;
-  RopeTable rope_;
+  RopeTable<float> rope_;
   // Per layer [kv head][K][stride]: keys and values lie position-minor, so that both attention
   // products run along contiguous memory whatever the head width.
   std::vector<float> keys_, values_;

@@ -11,7 +11,8 @@ HWY_BEFORE_NAMESPACE();
 namespace taper::HWY_NAMESPACE {
 namespace {  // several kernels use the same names
 
-void UpdateRange(const AdamWArgs& args, Range elements) {
+void UpdateRange(const AdamWOptions& args, Range elements, float* parameters,
+                 const float* gradients, float* first_moments, float* second_moments) {
   const hn::ScalableTag<float> d;
   const double correction1 = 1 - std::pow(args.beta1, static_cast<double>(args.step));
   const double correction2 = 1 - std::pow(args.beta2, static_cast<double>(args.step));
@@ -24,10 +25,10 @@ void UpdateRange(const AdamWArgs& args, Range elements) {
   const auto root = hn::Set(d, static_cast<float>(1 / std::sqrt(correction2)));
   const auto eps = hn::Set(d, static_cast<float>(args.eps));
   const auto keep = hn::Set(d, static_cast<float>(1 - args.learning_rate * args.weight_decay));
-  float* p = args.parameters + elements.begin;
-  float* g = args.gradients + elements.begin;
-  float* m = args.first_moments + elements.begin;
-  float* v = args.second_moments + elements.begin;
+  float* p = parameters + elements.begin;
+  const float* g = gradients + elements.begin;
+  float* m = first_moments + elements.begin;
+  float* v = second_moments + elements.begin;
   for_each_vector(d, elements.end - elements.begin, [&](int64_t i, auto part) HWY_ATTR {
     const auto gradient = hn::Mul(scale, load(d, g + i, part));
     const auto m1 = hn::MulAdd(a1, gradient, hn::Mul(b1, load(d, m + i, part)));
@@ -38,7 +39,6 @@ void UpdateRange(const AdamWArgs& args, Range elements) {
     store(d, hn::NegMulAdd(rate, hn::Div(m1, denominator), kept), p + i, part);
     store(d, m1, m + i, part);
     store(d, v1, v + i, part);
-    if (args.clear_gradients) store(d, hn::Zero(d), g + i, part);
   });
 }
 
@@ -73,8 +73,10 @@ namespace taper {
 HWY_EXPORT(UpdateRange);
 HWY_EXPORT(SumOfSquares);
 
-void adamw_range(const AdamWArgs& args, Range elements) {
-  HWY_DYNAMIC_DISPATCH(UpdateRange)(args, elements);
+void adamw_range(const AdamWOptions& options, Range elements, float* parameters,
+                 const float* gradients, float* first_moments, float* second_moments) {
+  HWY_DYNAMIC_DISPATCH(UpdateRange)
+  (options, elements, parameters, gradients, first_moments, second_moments);
 }
 
 double sum_of_squares(const float* values, int64_t count) {

@@ -11,17 +11,18 @@
 
 namespace taper {
 
-struct AdamWArgs {
-  float* parameters;
-  float* gradients;
-  float* first_moments;
-  float* second_moments;
-  double learning_rate, beta1, beta2, eps, weight_decay, gradient_scale;
-  int64_t step;          // t, 1 for the first update
-  bool clear_gradients;  // sets g = 0 after use
+struct AdamWOptions {
+  double learning_rate = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0;
+  double gradient_scale = 1;  // the clip factor
+  int64_t step = 1;           // t, 1 for the first update
 };
 
-void adamw_range(const AdamWArgs& args, Range elements);
+void adamw_range(const AdamWOptions& options, Range elements, float* parameters,
+                 const float* gradients, float* first_moments, float* second_moments);
 
 // In double; the order of the additions depends on the count and the vector width only. Not finite
 // exactly when an element is not: the square of a float never overflows a double.

@@ -288,13 +288,13 @@ int64_t attention_backward_scratch(const AttentionShape& shape) {
   HWY_EXPORT(Forward##Name);                                                                    \
   HWY_EXPORT(Backward##Name);                                                                   \
   template <>                                                                                   \
-  void attention_forward<T>(const AttentionShape& shape, Range groups, const T* qkv,            \
+  void attention_forward_groups<T>(const AttentionShape& shape, Range groups, const T* qkv,            \
                             const Real<T>* cosines, const Real<T>* sines, T* out, Real<T>* lse, \
                             Real<T>* scratch) {                                                 \
     HWY_DYNAMIC_DISPATCH(Forward##Name)(shape, groups, qkv, cosines, sines, out, lse, scratch); \
   }                                                                                             \
   template <>                                                                                   \
-  void attention_backward<T>(const AttentionShape& shape, Range groups, const T* qkv,           \
+  void attention_backward_groups<T>(const AttentionShape& shape, Range groups, const T* qkv,           \
                              const Real<T>* cosines, const Real<T>* sines, const T* out,        \
                              const Real<T>* lse, const T* dout, T* dqkv, Real<T>* scratch) {    \
     HWY_DYNAMIC_DISPATCH(Backward##Name)                                                        \

@@ -33,13 +33,13 @@ int64_t attention_backward_scratch(const AttentionShape& shape);
 // lse: [B, H, T], log2 of the sum over keys of 2^(score log2 e): what the backward pass needs
 // besides its inputs.
 template <typename T>
-void attention_forward(const AttentionShape& shape, Range groups, const T* qkv,
+void attention_forward_groups(const AttentionShape& shape, Range groups, const T* qkv,
                        const Real<T>* cosines, const Real<T>* sines, T* out, Real<T>* lse,
                        Real<T>* scratch);
 
 // dqkv is overwritten, all of the groups' parts.
 template <typename T>
-void attention_backward(const AttentionShape& shape, Range groups, const T* qkv,
+void attention_backward_groups(const AttentionShape& shape, Range groups, const T* qkv,
                         const Real<T>* cosines, const Real<T>* sines, const T* out,
                         const Real<T>* lse, const T* dout, T* dqkv, Real<T>* scratch);
 

@@ -78,11 +78,11 @@ namespace taper {
   HWY_EXPORT(Forward##Name);                                                                \
   HWY_EXPORT(Backward##Name);                                                               \
   template <>                                                                               \
-  void swiglu_forward<T>(Range rows, int64_t width, const T* gate_up, T* y) {               \
+  void swiglu_forward_rows<T>(Range rows, int64_t width, const T* gate_up, T* y) {               \
     HWY_DYNAMIC_DISPATCH(Forward##Name)(rows, width, gate_up, y);                           \
   }                                                                                         \
   template <>                                                                               \
-  void swiglu_backward<T>(Range rows, int64_t width, const T* gate_up, const T* dy, T* out, \
+  void swiglu_backward_rows<T>(Range rows, int64_t width, const T* gate_up, const T* dy, T* out, \
                           T* y) {                                                           \
     HWY_DYNAMIC_DISPATCH(Backward##Name)(rows, width, gate_up, dy, out, y);                 \
   }

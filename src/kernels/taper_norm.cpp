@@ -228,7 +228,6 @@ HWY_INLINE void anchor_rows(Range rows, int64_t width, Real<T> target, Real<T> w
   }
 TAPER_NORM_KERNELS(F32, float, float)
 TAPER_NORM_KERNELS(F32ToBF16, float, bf16)
-TAPER_NORM_KERNELS(BF16, bf16, bf16)
 TAPER_NORM_KERNELS(F64, double, double)
 #undef TAPER_NORM_KERNELS
 
@@ -241,7 +240,6 @@ TAPER_NORM_KERNELS(F64, double, double)
     anchor_rows(rows, width, target, weight, h, r, mask, dh);                              \
   }
 TAPER_ANCHOR_KERNELS(F32, float)
-TAPER_ANCHOR_KERNELS(BF16, bf16)
 TAPER_ANCHOR_KERNELS(F64, double)
 #undef TAPER_ANCHOR_KERNELS
 
@@ -270,7 +268,6 @@ namespace taper {
   }
 TAPER_NORM_DISPATCH(F32, float, float)
 TAPER_NORM_DISPATCH(F32ToBF16, float, bf16)
-TAPER_NORM_DISPATCH(BF16, bf16, bf16)
 TAPER_NORM_DISPATCH(F64, double, double)
 #undef TAPER_NORM_DISPATCH
 
@@ -282,12 +279,11 @@ TAPER_NORM_DISPATCH(F64, double, double)
     HWY_DYNAMIC_DISPATCH(Scale##Name)(rows, width, eps, h, r);                                   \
   }                                                                                              \
   template <>                                                                                    \
-  void anchor_backward<T>(Range rows, int64_t width, Real<T> target, Real<T> weight, const T* h, \
+  void anchor_backward_rows<T>(Range rows, int64_t width, Real<T> target, Real<T> weight, const T* h, \
                           const Real<T>* r, const uint8_t* mask, T* dh) {                        \
     HWY_DYNAMIC_DISPATCH(Anchor##Name)(rows, width, target, weight, h, r, mask, dh);             \
   }
 TAPER_ANCHOR_DISPATCH(F32, float)
-TAPER_ANCHOR_DISPATCH(BF16, bf16)
 TAPER_ANCHOR_DISPATCH(F64, double)
 #undef TAPER_ANCHOR_DISPATCH
 

@@ -28,9 +28,17 @@ struct TaperNormSums {
   double denominator = 0;  // sum of ||h gamma||^2
   double scale = 0;        // sum of r
   int64_t rows = 0;
+
+  TaperNormSums& operator+=(const TaperNormSums& other) {
+    numerator += other.numerator;
+    denominator += other.denominator;
+    scale += other.scale;
+    rows += other.rows;
+    return *this;
+  }
 };
 
-// T is float, bf16 or double; the output is of the same type, or bf16 for float (Y). rstd[row] = 1
+// T is float or double; the output is of the same type, or bf16 for float (Y). rstd[row] = 1
 // / r. `sums` may be null; else the gate is above 0, and rows whose `mask` byte is 0 are left out
 // of it (mask null: none are).
 template <typename T, typename Y = T>
@@ -57,7 +65,7 @@ void residual_scale_rows(Range rows, int64_t width, Real<T> eps, const T* h, Rea
 // Adds the gradient of weight * sum of (r - target)^2:
 //   dh += 2 weight (r - target) / (D r) h, but for rows whose mask byte is 0.
 template <typename T>
-void anchor_backward(Range rows, int64_t width, Real<T> target, Real<T> weight, const T* h,
+void anchor_backward_rows(Range rows, int64_t width, Real<T> target, Real<T> weight, const T* h,
                      const Real<T>* r, const uint8_t* mask, T* dh);
 
 }  // namespace taper

@@ -189,6 +189,15 @@ void resolve(TrainConfig& config, const std::string& where) {
   resolve_schedules(config, where);
 }
 
+int64_t window_of(const TrainConfig& config, const ModelConfig& model) {
+  const int64_t window = config.train.window == 0 ? model.context : config.train.window;
+  if (window > model.context)
+    throw ConfigError(
+        fmt::format("train.window ({}) exceeds the model's context ({})", window, model.context),
+        "lower train.window");
+  return window;
+}
+
 ModelConfig model_config(const TrainConfig& config, int64_t vocab_size) {
   const auto& m = config.model;
   ModelConfig out;

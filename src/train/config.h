@@ -91,6 +91,9 @@ ConfigSchema train_schema(TrainConfig& config);
 // file's name.
 void resolve(TrainConfig& config, const std::string& where);
 
+// Tokens of a window; ConfigError when they exceed the model's context.
+int64_t window_of(const TrainConfig& config, const ModelConfig& model);
+
 // The model to initialise when init.from is empty. `vocab_size` is the tokenizer's.
 ModelConfig model_config(const TrainConfig& config, int64_t vocab_size);
 

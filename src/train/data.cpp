@@ -14,13 +14,14 @@ namespace {
 constexpr uint64_t kDataStream = 0x64617461;  // "data"
 
 Batch empty_batch(int64_t rows, int64_t window) {
-  return {torch::empty({rows, window}, torch::kInt64), torch::empty({rows, window}, torch::kInt64)};
+  const auto size = static_cast<size_t>(rows * window);
+  return {rows, window, std::vector<int64_t>(size), std::vector<int64_t>(size)};
 }
 
-void fill_row(const TokenShard& shard, int64_t begin, int64_t row, int64_t window, Batch& batch) {
-  const auto size = static_cast<size_t>(window);
-  shard.copy(begin, std::span<int64_t>(batch.inputs.data_ptr<int64_t>() + row * window, size));
-  shard.copy(begin + 1, std::span<int64_t>(batch.targets.data_ptr<int64_t>() + row * window, size));
+void fill_row(const TokenShard& shard, int64_t begin, int64_t row, Batch& batch) {
+  const auto size = static_cast<size_t>(batch.window), at = static_cast<size_t>(row) * size;
+  shard.copy(begin, std::span(batch.inputs).subspan(at, size));
+  shard.copy(begin + 1, std::span(batch.targets).subspan(at, size));
 }
 
 }  // namespace
@@ -83,7 +84,7 @@ int64_t WindowSampler::place(int64_t index, int64_t rows, int64_t row) const {
 Batch WindowSampler::random(int64_t index, int64_t rows) const {
   Batch batch = empty_batch(rows, window_);
   for (int64_t row = 0; row < rows; ++row)
-    fill_row(shard_, place(index, rows, row), row, window_, batch);
+    fill_row(shard_, place(index, rows, row), row, batch);
   return batch;
 }
 
@@ -101,7 +102,7 @@ Batch FixedWindows::batch(int64_t begin, int64_t rows) const {
   Batch batch = empty_batch(rows, window_);
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t place = (begin + row) * available_ / count_;
-    fill_row(shard_, place * window_, row, window_, batch);
+    fill_row(shard_, place * window_, row, batch);
   }
   return batch;
 }

@@ -4,8 +4,6 @@
 // to save, and paired runs with one seed see the same data in the same order.
 #pragma once
 
-#include <torch/types.h>
-
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -14,12 +12,16 @@
 
 #include "io/token_shard.h"
 #include "text/tokenizer.h"
+#include "train/pass/lane.h"
 
 namespace taper {
 
 struct Batch {
-  torch::Tensor inputs;   // [B, T] int64
-  torch::Tensor targets;  // [B, T] int64, inputs shifted by one
+  int64_t rows = 0, window = 0;
+  std::vector<int64_t> inputs;   // [rows, window]
+  std::vector<int64_t> targets;  // [rows, window], inputs shifted by one
+
+  BatchView view() const { return {inputs.data(), targets.data(), rows, window}; }
 };
 
 // Opens a shard for a model: FormatError when its tokenizer is not `tokenizer` (nullptr: any), when

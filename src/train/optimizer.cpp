@@ -2,59 +2,67 @@
 
 #include <fmt/format.h>
 
-#include "train/ops/optimizer.h"
-
 namespace taper {
 
 namespace {
 
-std::span<float> span_of(const torch::Tensor& flat, int64_t offset, int64_t count) {
-  return {flat.data_ptr<float>() + offset, static_cast<size_t>(count)};
+std::span<float> part(std::span<float> all, Range range) {
+  return all.subspan(static_cast<size_t>(range.begin), static_cast<size_t>(range.size()));
 }
 
-std::span<const float> all_of(const torch::Tensor& flat) { return span_of(flat, 0, flat.numel()); }
+bool is_matrix(const ParameterSlice& slice) { return slice.shape.size() > 1; }
 
 }  // namespace
 
-AdamW::AdamW(ParameterBuffer& parameters, const OptimizerOptions& options)
+AdamW::AdamW(ModelParameters<float>& parameters, Range range, const AdamWOptions& options,
+             ThreadPool& threads)
     : parameters_(parameters),
+      range_(range),
       options_(options),
-      first_moments_(torch::zeros_like(parameters.values())),
-      second_moments_(torch::zeros_like(parameters.values())) {}
+      threads_(threads),
+      first_moments_(range.size() * static_cast<int64_t>(sizeof(float))),
+      second_moments_(range.size() * static_cast<int64_t>(sizeof(float))) {}
+
+std::span<float> AdamW::floats(const AlignedMemory& memory) const {
+  return {reinterpret_cast<float*>(memory.data()), static_cast<size_t>(range_.size())};
+}
+
+std::span<float> AdamW::gradients() const { return part(parameters_.gradients(), range_); }
 
 void AdamW::step(double learning_rate, double gradient_scale) {
-  ops::AdamWOptions update{learning_rate,  options_.beta1, options_.beta2, options_.eps, 0,
-                           gradient_scale, ++updates_};
-  const auto& slices = parameters_.slices();
-  // Neighbouring slices with the same decay are one range.
+  AdamWOptions update = options_;
+  update.learning_rate = learning_rate;
+  update.gradient_scale = gradient_scale;
+  update.step = ++updates_;
+  const auto& slices = parameters_.layout().slices();
   for (size_t first = 0; first < slices.size();) {
-    const auto decays = [&](size_t i) {
-      return options_.weight_decay > 0 && slices[i].spec.shape.size() > 1;
-    };
-    size_t last = first;
-    while (last + 1 < slices.size() && decays(last + 1) == decays(first)) ++last;
-    const int64_t begin = slices[first].offset;
-    const int64_t count = slices[last].offset + slices[last].size() - begin;
-    update.weight_decay = decays(first) ? options_.weight_decay : 0;
-    ops::adamw_update(update, span_of(parameters_.values(), begin, count),
-                      span_of(parameters_.gradients(), begin, count),
-                      span_of(first_moments_, begin, count),
-                      span_of(second_moments_, begin, count));
-    first = last + 1;
+    Range run = slices[first].range;
+    if (run.begin < range_.begin || run.end > range_.end) {
+      ++first;
+      continue;
+    }
+    // Neighbours with the same decay are one range.
+    const bool decays = is_matrix(slices[first]);
+    size_t next = first + 1;
+    while (next < slices.size() && is_matrix(slices[next]) == decays &&
+           slices[next].range.end <= range_.end)
+      run.end = slices[next++].range.end;
+    update.weight_decay = decays ? options_.weight_decay : 0;
+    const Range moments{run.begin - range_.begin, run.end - range_.begin};
+    adamw_update(threads_, update, part(parameters_.values(), run),
+                 part(parameters_.gradients(), run), part(first_moments(), moments),
+                 part(second_moments(), moments));
+    first = next;
   }
 }
 
-double AdamW::squared_gradient_norm() const {
-  return ops::sum_of_squares(all_of(parameters_.gradients()));
-}
+double AdamW::squared_gradient_norm() const { return sum_of_squares(threads_, gradients()); }
 
 std::string AdamW::first_bad_gradient() const {
-  const int64_t index = ops::first_non_finite(all_of(parameters_.gradients()));
+  const int64_t index = first_non_finite(gradients().data(), range_.size());
   if (index < 0) return "";
-  const auto& slice = parameters_.slice_at(index);
-  return fmt::format("{}[{}]", slice.spec.name, index - slice.offset);
+  const ParameterSlice& slice = parameters_.layout().slice_at(range_.begin + index);
+  return fmt::format("{}[{}]", slice.name, range_.begin + index - slice.range.begin);
 }
-
-void AdamW::clear_gradients() { parameters_.gradients().zero_(); }
 
 }  // namespace taper

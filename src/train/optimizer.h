@@ -1,23 +1,23 @@
-// AdamW over a ParameterBuffer: the moments, one update, and what clipping needs to know.
+// AdamW over a range of a model's parameters: the moments, one update, and what clipping needs to
+// know.
 #pragma once
 
-#include <torch/types.h>
-
 #include <cstdint>
+#include <span>
 #include <string>
 
-#include "train/nn/parameters.h"
+#include "core/aligned_memory.h"
+#include "ops/adamw.h"
+#include "train/parameters.h"
 
 namespace taper {
 
-struct OptimizerOptions {
-  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
-  double weight_decay = 0;  // of matrices; vectors (norm weights) have none
-};
-
 class AdamW {
  public:
-  AdamW(ParameterBuffer& parameters, const OptimizerOptions& options);
+  // `range`: weights() or gamma_t() of the parameters' layout. options.weight_decay is that of
+  // matrices; vectors (norm weights) have none. Both references must outlive this.
+  AdamW(ModelParameters<float>& parameters, Range range, const AdamWOptions& options,
+        ThreadPool& threads);
 
   // One update with the gradients multiplied by `gradient_scale` (clipping).
   void step(double learning_rate, double gradient_scale);
@@ -26,17 +26,21 @@ class AdamW {
   double squared_gradient_norm() const;
   // "name[index]" of the first gradient that is not finite; empty when all are.
   std::string first_bad_gradient() const;
-  void clear_gradients();
 
-  torch::Tensor& first_moments() { return first_moments_; }
-  torch::Tensor& second_moments() { return second_moments_; }
+  std::span<float> first_moments() const { return floats(first_moments_); }
+  std::span<float> second_moments() const { return floats(second_moments_); }
   int64_t updates() const { return updates_; }
   void set_updates(int64_t updates) { updates_ = updates; }  // on resuming
 
  private:
-  ParameterBuffer& parameters_;
-  OptimizerOptions options_;
-  torch::Tensor first_moments_, second_moments_;
+  std::span<float> floats(const AlignedMemory& memory) const;
+  std::span<float> gradients() const;
+
+  ModelParameters<float>& parameters_;
+  Range range_;
+  AdamWOptions options_;
+  ThreadPool& threads_;
+  AlignedMemory first_moments_, second_moments_;
   int64_t updates_ = 0;
 };
 

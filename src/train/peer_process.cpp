@@ -11,7 +11,6 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "core/json.h"
 
 extern char** environ;
 
@@ -63,8 +62,7 @@ std::string PeerProcess::read_line() {
   }
 }
 
-PeerTurn PeerProcess::turn(int64_t steps) {
-  const std::string request = fmt::format("{}\n", steps);
+Json PeerProcess::ask(const std::string& request) {
   // A peer that is gone must be an error here, not a signal.
   const auto previous = ::signal(SIGPIPE, SIG_IGN);
   const ssize_t written = ::write(to_, request.data(), request.size());
@@ -73,7 +71,20 @@ PeerTurn PeerProcess::turn(int64_t steps) {
   if (line.empty())
     throw ConfigError(fmt::format("{} ended without an answer (its own message is above)", name_),
                       "install what the peers need with: make bench-setup");
-  const Json answer = parse_json(line, name_);
+  return parse_json(line, name_);
+}
+
+StepNumbers PeerProcess::numbers(double gate) {
+  const Json answer = ask(fmt::format("check {}\n", gate));
+  StepNumbers numbers;
+  numbers.loss = json_at<double>(answer, "loss", name_);
+  for (const auto& [tensor, norm] : answer.at("gradient_norms").items())
+    numbers.gradient_norms[tensor] = norm.get<double>();
+  return numbers;
+}
+
+PeerTurn PeerProcess::turn(int64_t steps) {
+  const Json answer = ask(fmt::format("{}\n", steps));
   return {answer.at("seconds").get<double>(), answer.at("tokens").get<double>(),
           answer.at("peak_memory_mb").get<double>(), answer.at("loss").get<double>()};
 }

@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "core/json.h"
+#include "train/bench_subject.h"
+
 namespace taper {
 
 struct PeerTurn {
@@ -23,8 +26,11 @@ class PeerProcess {
 
   // Makes `steps` training steps. ConfigError when the peer ends instead of answering.
   PeerTurn turn(int64_t steps);
+  // The loss and gradient norms of its weights as they stand, its norms at a gate.
+  StepNumbers numbers(double gate);
 
  private:
+  Json ask(const std::string& request);
   std::string read_line();
 
   std::string name_;

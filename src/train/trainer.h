@@ -3,20 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <memory>
-#include <string>
+#include <vector>
 
-#include "io/token_shard.h"
-#include "text/tokenizer.h"
-#include "train/config.h"
-#include "train/data.h"
-#include "train/fused/transformer.h"
-#include "train/metrics.h"
-#include "train/nn/transformer.h"
-#include "train/optimizer.h"
-#include "train/run_directory.h"
-#include "train/training_state.h"
+#include "train/pass/training_pass.h"
+#include "train/run.h"
 
 namespace taper {
 
@@ -32,17 +22,11 @@ struct TrainSummary {
 
 class Trainer {
  public:
-  // Opens everything and checks it against everything before the first step. `config` is resolved.
-  // With `resume`, goes on from the run's latest checkpoint (from the start when there is none).
-  Trainer(const TrainConfig& config, const std::filesystem::path& run, bool resume);
-  ~Trainer();
+  explicit Trainer(Run run);
 
   // Trains to the last step. Interrupted: after writing a checkpoint. NumericsError: after
   // train.max_skipped_steps steps in a row without a finite gradient.
   TrainSummary run();
-
-  int64_t step() const { return state_.step; }
-  Transformer& model() { return *model_; }
 
  private:
   struct StepResult {
@@ -50,17 +34,11 @@ class Trainer {
     bool skipped;
   };
 
-  void open_model(const ModelConfig& config, const std::vector<std::string>& folded);
-  void require_memory(const ModelConfig& config) const;
-  void resume_latest();
-  void check_config_unchanged() const;
   double gate(int64_t step) const;
   StepResult train_step();
-  void calibrate(double final_scale);
+  void calibrate(const std::vector<TaperNormSums>& norms, double final_scale);
   void begin_taper();
   void skip_step(StepResult& result);
-  Activations activations() const;
-  PassSums pass(const Batch& batch, const PassOptions& options, bool calibrate = false);
   double validate(double gate);
   void validate_and_log();
   void save();
@@ -68,20 +46,9 @@ class Trainer {
   TrainSummary summary() const;
   int64_t tokens_per_step() const;
 
-  TrainConfig config_;
-  RunDirectory run_;
-  std::unique_ptr<Tokenizer> tokenizer_;
-  std::unique_ptr<TokenShard> train_shard_, valid_shard_;
-  std::unique_ptr<Transformer> model_;
-  std::unique_ptr<FusedTransformer> pass_;
-  std::unique_ptr<AdamW> weights_, taper_weights_;
-  std::unique_ptr<WindowSampler> sampler_;
-  std::unique_ptr<FixedWindows> valid_windows_;
-  std::unique_ptr<MetricsFile> metrics_;
-  TaperState taper_;
-  TrainingState state_;
-  int64_t window_ = 0;
-  int64_t saved_step_ = -1;      // last step with a checkpoint
+  Run run_;
+  TrainingPass<float> pass_;
+  int64_t saved_step_;           // last step with a checkpoint; -1: none
   int64_t validated_step_ = -1;  // last step with a validation
   double valid_loss_ = 0;
   double sitting_seconds_ = 0, sitting_tokens_ = 0;  // of this process, validation excluded

@@ -14,26 +14,26 @@ namespace {
 
 constexpr int64_t kVersion = 1;
 
-TensorView flat_view(const std::string& name, const torch::Tensor& flat) {
-  const std::span<const float> values(flat.data_ptr<float>(), static_cast<size_t>(flat.numel()));
-  return {name, DType::kF32, {flat.numel()}, std::as_bytes(values)};
+TensorView flat_view(const std::string& name, std::span<const float> flat) {
+  return {name, DType::kF32, {std::ssize(flat)}, std::as_bytes(flat)};
 }
 
-void restore_flat(const SafetensorsFile& file, const std::string& name, torch::Tensor& flat) {
+void restore_flat(const SafetensorsFile& file, const std::string& name, std::span<float> flat) {
   const TensorView& tensor = file.at(name);
-  if (tensor.num_elements() != flat.numel())
+  if (tensor.num_elements() != std::ssize(flat))
     throw ShapeError(fmt::format("{}: tensor {} has {} elements, expected {}", file.path().string(),
-                                 name, tensor.num_elements(), flat.numel()),
+                                 name, tensor.num_elements(), flat.size()),
                      "the checkpoint belongs to a run with another model or taper.scope");
   const std::vector<float> values = to_float32(tensor);
-  std::copy(values.begin(), values.end(), flat.data_ptr<float>());
+  std::copy(values.begin(), values.end(), flat.begin());
 }
 
 }  // namespace
 
-void write_training_checkpoint(const std::filesystem::path& folder, const Transformer& model,
+void write_training_checkpoint(const std::filesystem::path& folder, const ModelParameters<float>& model,
                                const TaperState& taper, const std::string& tokenizer_json,
-                               const TrainingState& state, AdamW& weights, AdamW& taper_weights) {
+                               const TrainingState& state, const AdamW& weights,
+                               const AdamW& taper_weights) {
   const std::vector<TensorView> tensors = model.tensor_views();
   write_checkpoint_files(folder, model.config(), taper, tensors, tokenizer_json);
 
@@ -60,7 +60,8 @@ void write_training_checkpoint(const std::filesystem::path& folder, const Transf
   write_file_atomically(folder / "train.json", json.dump(2) + "\n");
 }
 
-TrainingState read_training_checkpoint(const std::filesystem::path& folder, Transformer& model,
+TrainingState read_training_checkpoint(const std::filesystem::path& folder,
+                                       ModelParameters<float>& model,
                                        TaperState& taper, AdamW& weights, AdamW& taper_weights) {
   const Checkpoint checkpoint = Checkpoint::open(folder);
   model.load(checkpoint);

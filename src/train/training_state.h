@@ -9,8 +9,8 @@
 #include <string>
 
 #include "model/checkpoint.h"
-#include "train/nn/transformer.h"
 #include "train/optimizer.h"
+#include "train/parameters.h"
 
 namespace taper {
 
@@ -26,12 +26,13 @@ struct TrainingState {
 };
 
 // The files of a complete training checkpoint, into a folder that exists.
-void write_training_checkpoint(const std::filesystem::path& folder, const Transformer& model,
+void write_training_checkpoint(const std::filesystem::path& folder, const ModelParameters<float>& model,
                                const TaperState& taper, const std::string& tokenizer_json,
-                               const TrainingState& state, AdamW& weights, AdamW& taper_weights);
+                               const TrainingState& state, const AdamW& weights,
+                               const AdamW& taper_weights);
 
 // Restores everything from a checkpoint folder; `taper` receives the method's state.
-TrainingState read_training_checkpoint(const std::filesystem::path& folder, Transformer& model,
+TrainingState read_training_checkpoint(const std::filesystem::path& folder, ModelParameters<float>& model,
                                        TaperState& taper, AdamW& weights, AdamW& taper_weights);
 
 }  // namespace taper

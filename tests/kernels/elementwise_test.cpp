@@ -39,9 +39,9 @@ void expect_swiglu(int64_t rows, int64_t width, const Values& x, const Values& d
                    const Values& dx) {
   const auto in = stored<T>(x), gradient = stored<T>(dy);
   std::vector<T> out(gradient.size()), again(gradient.size()), din(in.size()), din_again(in.size());
-  swiglu_forward<T>({0, rows}, width, in.data(), out.data());
-  swiglu_backward<T>({0, rows}, width, in.data(), gradient.data(), din.data());
-  swiglu_backward<T>({0, rows}, width, in.data(), gradient.data(), din_again.data(), again.data());
+  swiglu_forward_rows<T>({0, rows}, width, in.data(), out.data());
+  swiglu_backward_rows<T>({0, rows}, width, in.data(), gradient.data(), din.data());
+  swiglu_backward_rows<T>({0, rows}, width, in.data(), gradient.data(), din_again.data(), again.data());
   EXPECT_EQ(widened(again), widened(out));
   EXPECT_EQ(widened(din_again), widened(din));
   expect_near(widened(out), y, kRounding<T>);
@@ -66,14 +66,14 @@ TEST(Swiglu, ExtremeGates_GiveTheLimits) {
   const std::vector<float> x{-200, 200, -1e30f, 1e30f, 2, 2, 2, 2};
   test::for_each_target([&] {
     std::vector<float> y(4);
-    swiglu_forward<float>({0, 1}, 4, x.data(), y.data());
+    swiglu_forward_rows<float>({0, 1}, 4, x.data(), y.data());
     EXPECT_NEAR(y[0], 0, 1e-30);
     EXPECT_EQ(y[1], 400);
     EXPECT_NEAR(y[2], 0, 1e-3);
     EXPECT_EQ(y[3], 2e30f);
     std::vector<float> bad(x);
     bad[0] = std::numeric_limits<float>::quiet_NaN();
-    swiglu_forward<float>({0, 1}, 4, bad.data(), y.data());
+    swiglu_forward_rows<float>({0, 1}, 4, bad.data(), y.data());
     EXPECT_TRUE(std::isnan(y[0]));
   });
 }

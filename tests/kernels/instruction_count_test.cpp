@@ -61,11 +61,11 @@ struct Attention {
   }
   int64_t pairs() const { return shape.time * (shape.time + 1) / 2; }
   void forward() {
-    attention_forward<float>(shape, {0, 1}, qkv.data(), cosines.data(), sines.data(), out.data(),
+    attention_forward_groups<float>(shape, {0, 1}, qkv.data(), cosines.data(), sines.data(), out.data(),
                              lse.data(), scratch.data());
   }
   void backward() {
-    attention_backward<float>(shape, {0, 1}, qkv.data(), cosines.data(), sines.data(), out.data(),
+    attention_backward_groups<float>(shape, {0, 1}, qkv.data(), cosines.data(), sines.data(), out.data(),
                               lse.data(), dout.data(), dqkv.data(), scratch.data());
   }
 };
@@ -111,10 +111,10 @@ TEST(InstructionCount, Swiglu) {
   expect_at_most(
       rows * width, {31.5, 30.5},
       [&] {
-        swiglu_forward<float>({0, rows}, width, gate_up.data(), y.data());
+        swiglu_forward_rows<float>({0, rows}, width, gate_up.data(), y.data());
       });
   expect_at_most(rows * width, {43.5, 42}, [&] {
-    swiglu_backward<float>({0, rows}, width, gate_up.data(), dy.data(), dgate_up.data(), y.data());
+    swiglu_backward_rows<float>({0, rows}, width, gate_up.data(), dy.data(), dgate_up.data(), y.data());
   });
 }
 

@@ -14,7 +14,7 @@ namespace {
 TEST(Rope, Rotation_MatchesTheFormulaAtEveryPosition) {
   const double theta = 10000;
   for (const int64_t width : {2, 6, 64}) {
-    const RopeTable table(3000, width, theta);
+    const RopeTable<float> table(3000, width, theta);
     for (const int64_t position : {0, 1, 17, 511, 2999}) {
       Random random(static_cast<uint64_t>(position));
       const int64_t heads = 3;
@@ -43,7 +43,7 @@ TEST(Rope, Rotation_MatchesTheFormulaAtEveryPosition) {
 // beyond 256) would break this.
 TEST(Rope, ScoreOfTwoVectors_DependsOnTheirDistanceOnly) {
   const int64_t width = 8;
-  const RopeTable table(9000, width, 10000);
+  const RopeTable<float> table(9000, width, 10000);
   Random random(5);
   std::vector<float> q(width), k(width);
   for (float& value : q) value = static_cast<float>(random.normal());
