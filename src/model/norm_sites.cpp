@@ -19,10 +19,18 @@ constexpr std::array<std::pair<TaperScope, std::string_view>, 4> kScopes = {
 
 }  // namespace
 
+NormForm norm_form(NormState state, double gate) {
+  TAPER_CHECK(gate >= 0 && gate <= 1);
+  if (state == NormState::kFolded) return NormForm::kIdentity;
+  if (state == NormState::kPlain || gate == 1) return NormForm::kPlain;
+  return gate == 0 ? NormForm::kFixedScale : NormForm::kBlend;
+}
+
 std::vector<NormSite> norm_sites(const ModelConfig& config) {
   const NameTable& names = checkpoint_names(config);
   std::vector<NormSite> sites;
-  for (const Place& place : Architecture(config).norms())
+  const Architecture architecture(config);
+  for (const Place& place : architecture.norms())
     sites.push_back({static_cast<int>(sites.size()), place, names.name(place)});
   return sites;
 }

@@ -12,6 +12,18 @@ namespace taper {
 enum class NormState { kPlain, kTapered, kFolded };
 enum class TaperScope { kNone, kInternal, kFinal, kAll };
 
+// What a norm computes on a row h when the model runs, r = sqrt(mean(h^2) + eps) (method.md,
+// section 1).
+enum class NormForm {
+  kIdentity,    // y = h: the weights that read it have absorbed it
+  kPlain,       // y = h / r * gamma
+  kBlend,       // y = g * h / r * gamma + (1 - g) * c * h * gamma~
+  kFixedScale,  // y = c * h * gamma~, no statistic
+};
+// The form of a norm in `state` when tapered norms run at `gate` in [0, 1]; a plain or folded one
+// does not follow the gate.
+NormForm norm_form(NormState state, double gate);
+
 struct NormSite {
   int index;  // Architecture::norms()
   Place place;
