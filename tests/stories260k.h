@@ -5,7 +5,7 @@
 
 #include "core/file.h"
 #include "model/checkpoint.h"
-#include "model/llama2c.h"
+#include "formats/llama2c.h"
 #include "text/llama2c_tokenizer.h"
 
 namespace taper::test {
