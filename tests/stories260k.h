@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "core/file.h"
+#include "formats/llama2c.h"
 #include "model/checkpoint.h"
-#include "model/llama2c.h"
 #include "text/llama2c_tokenizer.h"
 
 namespace taper::test {

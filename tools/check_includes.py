@@ -15,9 +15,9 @@ MAY_INCLUDE = {
     "text": ["core", "io"],
     "model": ["core", "io", "text"],
     "taper": ["core", "model"],
+    "formats": ["core", "io", "text", "model", "taper"],
     "kernels": ["core"],
     "infer": ["core", "io", "text", "model", "taper", "kernels"],
-    "export": ["core", "io", "text", "model", "taper"],
     "report": ["core", "model"],
     "train": ["core", "io", "text", "model", "taper", "kernels"],
 }

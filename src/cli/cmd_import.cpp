@@ -10,7 +10,7 @@
 #include "cli/json_output.h"
 #include "cli/output.h"
 #include "core/file.h"
-#include "model/import.h"
+#include "formats/import.h"
 
 namespace taper {
 namespace {

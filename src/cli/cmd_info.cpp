@@ -33,7 +33,7 @@ int64_t count_parameters(const Checkpoint& checkpoint) {
 
 std::string dtypes(const Checkpoint& checkpoint) {
   std::set<std::string_view> names;
-  for (const TensorView& tensor : checkpoint.tensors().tensors())
+  for (const TensorView& tensor : checkpoint.tensors().views())
     names.insert(dtype_name(tensor.dtype));
   return fmt::format("{}", fmt::join(names, "+"));
 }
@@ -56,7 +56,7 @@ Json describe(const Checkpoint& checkpoint) {
           {"family", config.family},
           {"parameters", count_parameters(checkpoint)},
           {"dtype", dtypes(checkpoint)},
-          {"bytes", fs::file_size(checkpoint.tensors().path())},
+          {"bytes", fs::file_size(checkpoint.path() / "model.safetensors")},
           {"layers", config.num_layers},
           {"width", config.width},
           {"ffn_width", config.ffn_width},

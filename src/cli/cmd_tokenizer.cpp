@@ -13,6 +13,7 @@
 #include "core/file.h"
 #include "text/bpe_trainer.h"
 #include "text/corpus.h"
+#include "text/framing.h"
 #include "text/tokenizer.h"
 
 namespace taper {
@@ -23,7 +24,7 @@ namespace fs = std::filesystem;
 struct TrainOptions {
   std::vector<fs::path> inputs;
   BpeTrainerOptions trainer;
-  std::string separator{kEndOfText};
+  std::string separator{kDocumentSeparator};
   fs::path out;
   bool json = false;
 };

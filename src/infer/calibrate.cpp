@@ -27,7 +27,7 @@ std::vector<std::pair<std::string, const float*>> plain_norms(const Model& model
     if (model.checkpoint().norm_state(norm.site) != NormState::kPlain)
       throw ConfigError(
           fmt::format("{}: norm {} is tapered or folded; calibration needs a model with its norms",
-                      model.checkpoint().path().string(), norm.site.name),
+                      model.checkpoint().what(), norm.site.name),
           "calibrate the model it was trained from; taper info shows the state of a checkpoint");
     norms.emplace_back(norm.site.name, norm.args.gamma);
   };

@@ -9,15 +9,13 @@
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "kernels/cross_entropy.h"
-#include "text/corpus.h"
+#include "text/framing.h"
 
 namespace taper {
 namespace {
 
 // Positions a call: their logits fit a cache of a few MB for usual vocabularies.
 constexpr size_t kChunk = 128;
-
-constexpr std::string_view kSeparator = "<|endoftext|>";
 
 // The smallest value that at least `share` of the sorted values do not exceed.
 double percentile(const std::vector<double>& sorted, double share) {
@@ -160,13 +158,16 @@ Sequences text_windows(std::string_view text, const std::string& what, const Mod
                        const Tokenizer& tokenizer, int64_t context) {
   check_context(context, config);
   std::vector<TokenId> stream;
-  for (const std::string_view document : split_documents(text)) {
-    if (config.bos_id >= 0) stream.push_back(static_cast<TokenId>(config.bos_id));
-    const std::vector<TokenId> ids = tokenizer.encode(document);
-    stream.insert(stream.end(), ids.begin(), ids.end());
-    if (config.bos_id < 0 && config.eos_id >= 0)
-      stream.push_back(static_cast<TokenId>(config.eos_id));
-  }
+  for_each_document(
+      text, kDocumentSeparator,
+      [&](std::string_view document) {
+        append_document(
+            tokenizer, document,
+            [&](std::span<const TokenId> ids) {
+              check_ids(ids, config.vocab_size, what);
+              stream.insert(stream.end(), ids.begin(), ids.end());
+            });
+      });
   return windows(std::ssize(stream), context, what, [&](int64_t begin, std::span<TokenId> out) {
     std::copy_n(stream.begin() + begin, out.size(), out.begin());
   });
@@ -176,21 +177,14 @@ Sequences text_documents(std::string_view text, const std::string& what, const M
                          const Tokenizer& tokenizer, int64_t context) {
   check_context(context, config);
   Sequences result;
-  for (const std::string_view document : split_documents(text)) {
-    std::vector<TokenId> ids = tokenizer.encode(document);
-    if (config.bos_id >= 0) ids.insert(ids.begin(), static_cast<TokenId>(config.bos_id));
+  for_each_document(text, kDocumentSeparator, [&](std::string_view document) {
+    std::vector<TokenId> ids = document_ids(tokenizer, document);
     if (std::ssize(ids) > context) ids.resize(static_cast<size_t>(context));
+    check_ids(ids, config.vocab_size, what);
     if (ids.size() >= 2) result.push_back(std::move(ids));
-  }
+  });
   if (result.empty()) throw FormatError(what + ": no document with a token to predict");
   return result;
-}
-
-std::vector<std::string_view> split_documents(std::string_view text) {
-  std::vector<std::string_view> documents;
-  for_each_document(text, kSeparator,
-                    [&](std::string_view document) { documents.push_back(document); });
-  return documents;
 }
 
 }  // namespace taper

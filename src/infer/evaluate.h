@@ -4,8 +4,8 @@
 //   windows    of a stream of ids, as in training: window w feeds ids [w C, (w + 1) C) and predicts
 //              the id after each, so that every id but the stream's first is predicted once. What
 //              is left at the end is not scored: all sequences are equally long.
-//   documents  each on its own, BOS first where the model has one, cut at C ids; all but the first
-//              are predicted.
+//   documents  each on its own, cut at C ids; all but the first are predicted.
+// What begins and ends a document is the tokenizer's affair (text/framing.h).
 // C is the context. A loss is log-sum-exp minus the target's logit, in nats; sums are in double.
 #pragma once
 
@@ -42,17 +42,15 @@ Evaluation evaluate(const Model& model, ThreadPool& pool, const Sequences& seque
 Sequences shard_windows(const TokenShard& shard, const ModelConfig& config,
                         const Tokenizer* tokenizer, int64_t context);
 
-// Windows of a text: its documents joined to one stream as `taper data prepare` does, BOS before
-// each where the model has one, else end-of-text after each. `what` names the text in errors.
+// Windows of a text: its documents joined to one stream as `taper data prepare` does. FormatError,
+// starting with `what`, when the tokenizer makes an id that the model does not have, and when there
+// is too little text for one window.
 Sequences text_windows(std::string_view text, const std::string& what, const ModelConfig& config,
                        const Tokenizer& tokenizer, int64_t context);
 
-// The documents of a text, each on its own.
+// The documents of a text, each on its own. FormatError as for text_windows, and when no document
+// has a token to predict.
 Sequences text_documents(std::string_view text, const std::string& what, const ModelConfig& config,
                          const Tokenizer& tokenizer, int64_t context);
-
-// Cuts a text at every <|endoftext|>; white space around a document is trimmed, and empty ones are
-// left out.
-std::vector<std::string_view> split_documents(std::string_view text);
 
 }  // namespace taper

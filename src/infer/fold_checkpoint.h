@@ -1,6 +1,5 @@
-// Folding from checkpoint to checkpoint, with the proof: the folded model is written beside its
-// place, run next to the unfolded one on real tokens, and only takes its place when their logits
-// agree.
+// Folding from checkpoint to checkpoint, with the proof: the folded model is run in memory next to
+// the unfolded one on real tokens, and written only when their logits agree.
 #pragma once
 
 #include <filesystem>
@@ -18,9 +17,9 @@ struct FoldReport {
   double tolerance = 0;       // what the comparison had to stay within (taper/verify.h)
 };
 
-// `out` appears only after the verification passed; an existing one is replaced if `replace`.
-// ConfigError when the checkpoint cannot be folded (taper/fold.h), NumericsError when the logits
-// differ by more than kLogitTolerance: then nothing is left behind.
+// Nothing touches the disk before the verification passed; an existing `out` is replaced if
+// `replace`, else ConfigError. ConfigError when the checkpoint cannot be folded (taper/fold.h),
+// NumericsError when the logits differ by more than the tolerance.
 FoldReport fold_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& out,
                            bool replace, const TokenSample& sample, ThreadPool& pool);
 

@@ -10,17 +10,11 @@
 #include "core/log.h"
 #include "core/timing.h"
 #include "infer/stop_filter.h"
+#include "text/framing.h"
 #include "text/utf8_stream.h"
 
 namespace taper {
 namespace {
-
-// Whether `id` ends a text. Models trained on texts that each begin with BOS, as llama2.c's, say so
-// with the next BOS.
-bool ends_text(const ModelConfig& config, const Tokenizer& tokenizer, TokenId id) {
-  return id == config.eos_id || id == config.bos_id || id == tokenizer.eos_id() ||
-         id == tokenizer.bos_id();
-}
 
 // New tokens on their way to text.
 class TextSink {
@@ -83,18 +77,18 @@ double Generation::tokens_per_s() const {
 
 Prompt make_prompt(const ModelConfig& config, const Tokenizer& tokenizer, std::string_view text,
                    SpecialTokens specials) {
+  const Framing framing = framing_of(tokenizer);
   Prompt prompt{tokenizer.encode(text, specials), !text.empty()};
-  const auto bos = static_cast<TokenId>(config.bos_id);
-  if (bos >= 0 && !prompt.ids.empty() && prompt.ids.front() == bos)
+  if (framing.before >= 0 && !prompt.ids.empty() && prompt.ids.front() == framing.before)
     log_warning("the prompt spells the beginning-of-text token itself: no second one is added");
-  else if (bos >= 0)
-    prompt.ids.insert(prompt.ids.begin(), bos);
-  if (prompt.ids.empty() && config.eos_id >= 0)
-    prompt.ids.push_back(static_cast<TokenId>(config.eos_id));
+  else if (framing.before >= 0)
+    prompt.ids.insert(prompt.ids.begin(), framing.before);
+  if (prompt.ids.empty() && framing.after >= 0) prompt.ids.push_back(framing.after);
   if (prompt.ids.empty()) {
-    throw ConfigError("the prompt is empty, and this model has no token that begins a text",
+    throw ConfigError("the prompt is empty, and the tokenizer has no token that begins a text",
                       "give it a few words");
   }
+  check_ids(prompt.ids, config.vocab_size, "the prompt");
   return prompt;
 }
 
@@ -128,7 +122,7 @@ Generation generate(const Model& model, const Tokenizer& tokenizer, Session& ses
       result.prefill_seconds = seconds_since(start);
       start = std::chrono::steady_clock::now();
     }
-    if (ends_text(config, tokenizer, id)) {
+    if (id == config.eos_id || ends_document(tokenizer, id)) {
       result.reason = FinishReason::kEos;
       break;
     }

@@ -15,7 +15,7 @@
 namespace taper {
 
 enum class FinishReason {
-  kEos,          // the model ended the text: end-of-text, or the beginning of another
+  kEos,          // the text ended: ends_document, or the end-of-text of the model's config.json
   kStop,         // a stop string appeared
   kLength,       // max_new_tokens
   kContext,      // the session is full
@@ -28,9 +28,10 @@ struct Prompt {
   bool continues = false;  // there is text for the first new token to continue
 };
 
-// Ids of a prompt: BOS first where the model has one, then the text. With SpecialTokens::kAllow it
-// may spell special tokens; a BOS it begins with is not doubled, with a warning. An empty prompt of
-// a model without BOS starts after an end-of-text; ConfigError when it has none either.
+// Ids of a prompt: what begins a document (text/framing.h), then the text. With
+// SpecialTokens::kAllow it may spell special tokens; a BOS it begins with is not doubled, with a
+// warning. An empty prompt without BOS starts after an end-of-text; ConfigError when the tokenizer
+// has none either. FormatError for an id that the model does not have.
 Prompt make_prompt(const ModelConfig& config, const Tokenizer& tokenizer, std::string_view text,
                    SpecialTokens specials = SpecialTokens::kAsText);
 

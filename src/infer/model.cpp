@@ -25,7 +25,7 @@ double choose_gate(const Checkpoint& checkpoint, const ModelOptions& options) {
   if (taper.tapered.empty() && !(plain && gate == 1)) {
     throw ConfigError(
         fmt::format("{}: gate {} needs tapered norms, and this model has none ({} folded)",
-                    checkpoint.path().string(), gate, taper.folded.size()),
+                    checkpoint.what(), gate, taper.folded.size()),
         plain ? "evaluate it without a gate, or taper it first with `taper train`"
               : "use the checkpoint it was folded from");
   }
@@ -81,8 +81,7 @@ Linear& Model::linear_at(Place place) {
 const float* Model::load(const std::string& name, std::vector<int64_t> shape) {
   const TensorView& tensor = checkpoint_.tensors().at(name);
   if (tensor.shape != shape) {
-    throw ShapeError(fmt::format("{}: {} has shape [{}], expected [{}]",
-                                 checkpoint_.tensors().path().string(), name,
+    throw ShapeError(fmt::format("{}: {} has shape [{}], expected [{}]", checkpoint_.what(), name,
                                  fmt::join(tensor.shape, ", "), fmt::join(shape, ", ")));
   }
   const std::byte* data = tensor.data.data();
@@ -98,23 +97,21 @@ Linear Model::load_linear(const Part& part) {
 Norm Model::load_norm(const NormSite& site) {
   const int64_t width = config().width;
   Norm norm{.site = site};
-  const NormState state = checkpoint_.norm_state(site);
-  if (state == NormState::kFolded) {
-    norm.folded = true;
-    return norm;
-  }
   TaperNormArgs<float>& args = norm.args;
-  args.gate = state == NormState::kTapered ? static_cast<float>(gate_) : 1.0f;
+  // The gate in the kernel's precision, so that the form is what the kernel computes.
+  const bool tapered = checkpoint_.norm_state(site) == NormState::kTapered;
+  args.gate = tapered ? static_cast<float>(gate_) : 1.0f;
   args.eps = static_cast<float>(config().norm_eps);
   args.width = width;
-  if (args.gate > 0) args.gamma = load(site.weight(), {width});
-  if (args.gate < 1) {
+  norm.form = norm_form(checkpoint_.norm_state(site), static_cast<double>(args.gate));
+  if (norm.form == NormForm::kPlain || norm.form == NormForm::kBlend)
+    args.gamma = load(site.weight(), {width});
+  if (norm.form == NormForm::kFixedScale || norm.form == NormForm::kBlend) {
     args.gamma_t = load(site.taper_weight(), {width});
     args.scale = *load(site.taper_scale(), {1});
     if (!std::isfinite(args.scale)) {
-      throw NumericsError(fmt::format("{}: {} is {}, expected a finite number",
-                                      checkpoint_.tensors().path().string(), site.taper_scale(),
-                                      args.scale));
+      throw NumericsError(fmt::format("{}: {} is {}, expected a finite number", checkpoint_.what(),
+                                      site.taper_scale(), args.scale));
     }
   }
   return norm;

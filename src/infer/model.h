@@ -1,10 +1,8 @@
 // A model's weights in memory, ready to run: what a checkpoint says, in fp32, immutable.
 //
-// fp32 tensors are used where the memory map holds them, others are converted once. A norm runs as
-//   y = g * h / r * gamma + (1 - g) * c * h * gamma~     (method.md, section 1)
-// with g = 1 for a plain one, and at g = 0 as an explicit scale without statistics; a folded norm
-// is no operation at all. Which of these is decided here and nowhere else. Thread-safe: any number
-// of sessions may read one Model at once.
+// fp32 tensors are used where the checkpoint holds them, others are converted once. Each norm has
+// the form that its state and the gate give it (norm_form). Thread-safe: any number of sessions may
+// read one Model at once.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +24,8 @@ struct Linear {
 
 struct Norm {
   NormSite site;
-  bool folded = false;
-  TaperNormArgs<float> args{};  // gamma is null at gate 0, gamma_t at gate 1, both when folded
+  NormForm form = NormForm::kIdentity;
+  TaperNormArgs<float> args{};  // what the form does not read is null
 };
 
 struct Layer {
@@ -71,7 +69,7 @@ class Model {
   Norm& norm_at(Place place);
   Linear& linear_at(Place place);
 
-  Checkpoint checkpoint_;                  // keeps the memory map alive
+  Checkpoint checkpoint_;                  // keeps the tensors alive
   std::vector<std::vector<float>> owned_;  // converted tensors and multipliers
   double gate_ = 1;
   const float* embedding_ = nullptr;

@@ -210,7 +210,7 @@ void Session::run_ffn(const Layer& layer, int64_t rows) {
 }
 
 const float* Session::run_norm(const Norm& norm, const float* h, int64_t rows, float* y) {
-  if (norm.folded) return h;
+  if (norm.form == NormForm::kIdentity) return h;
   taper_rms_norm_forward(norm.args, {0, rows}, h, y, work_.rstd.data());
   return y;
 }

@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "core/random.h"
-#include "infer/evaluate.h"
+#include "text/framing.h"
 
 namespace taper {
 namespace {
@@ -38,15 +38,6 @@ void append_windows(std::span<const TokenId> ids, int64_t window, int64_t max_to
 
 int64_t limit_of(const SampleSize& size) {
   return size.max_tokens == 0 ? std::numeric_limits<int64_t>::max() : size.max_tokens;
-}
-
-void check_ids(std::span<const TokenId> ids, const ModelConfig& config, const std::string& what) {
-  for (const TokenId id : ids) {
-    if (id >= 0 && id < config.vocab_size) continue;
-    throw FormatError(fmt::format("{}: token id {} lies beyond the model's vocabulary of {}", what,
-                                  id, config.vocab_size),
-                      "the tokens or the tokenizer belong to another model");
-  }
 }
 
 }  // namespace
@@ -81,7 +72,7 @@ TokenSample sample_shard(const TokenShard& shard, const ModelConfig& config, uin
   const int64_t count = std::min(shard.size(), limit_of(size));
   std::vector<TokenId> ids(static_cast<size_t>(count));
   shard.copy(0, std::span<TokenId>(ids));
-  check_ids(ids, config, what);
+  check_ids(ids, config.vocab_size, what);
   TokenSample sample{{}, "the shard " + shard.path().filename().string()};
   int64_t total = 0;
   append_windows(ids, size.window_of(config), count, sample.sequences, total);
@@ -93,15 +84,12 @@ TokenSample sample_text(std::string_view text, const std::string& what, const Mo
   size.validate(config);
   TokenSample sample{{}, "the text " + what};
   int64_t total = 0;
-  for (const std::string_view document : split_documents(text)) {
-    if (total >= limit_of(size)) break;
-    std::vector<TokenId> ids;
-    if (config.bos_id >= 0) ids.push_back(static_cast<TokenId>(config.bos_id));
-    const std::vector<TokenId> encoded = tokenizer.encode(document);
-    ids.insert(ids.end(), encoded.begin(), encoded.end());
-    check_ids(ids, config, what);
+  for_each_document(text, kDocumentSeparator, [&](std::string_view document) {
+    if (total >= limit_of(size)) return;
+    const std::vector<TokenId> ids = document_ids(tokenizer, document);
+    check_ids(ids, config.vocab_size, what);
     append_windows(ids, size.window_of(config), limit_of(size), sample.sequences, total);
-  }
+  });
   if (total == 0) throw FormatError(what + ": holds no text");
   return sample;
 }

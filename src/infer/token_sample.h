@@ -34,8 +34,8 @@ struct SampleSize {
 TokenSample sample_shard(const TokenShard& shard, const ModelConfig& config, uint64_t fingerprint,
                          const SampleSize& size);
 
-// The first documents of a text (separator <|endoftext|>), each with BOS before it where the model
-// has one, cut into windows. FormatError when there is no text, or for an id beyond the vocabulary.
+// The first documents of a text, each on its own (document_ids), cut into windows. FormatError when
+// there is no text, or for an id beyond the model's vocabulary.
 TokenSample sample_text(std::string_view text, const std::string& what, const ModelConfig& config,
                         const Tokenizer& tokenizer, const SampleSize& size);
 

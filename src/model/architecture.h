@@ -53,12 +53,16 @@ class Architecture {
  public:
   explicit Architecture(const ModelConfig& config);
 
-  const ModelConfig& config() const { return config_; }
+  const ModelConfig& config() const& { return config_; }
   // Everything that has a tensor, in execution order; a tied head has none of its own.
-  const std::vector<Part>& parts() const { return parts_; }
+  const std::vector<Part>& parts() const& { return parts_; }
   // Where the norms are, in execution order: of each block the attention's and the MLP's, then the
   // final one. "Norm i" is the i-th of these everywhere.
-  const std::vector<Place>& norms() const { return norms_; }
+  const std::vector<Place>& norms() const& { return norms_; }
+  // Of a temporary they would dangle in a range-for.
+  const ModelConfig& config() && = delete;
+  const std::vector<Part>& parts() && = delete;
+  const std::vector<Place>& norms() && = delete;
   // Whose weights multiply norm i's output. The final norm's is the head, or the embedding when
   // tied.
   std::vector<Place> readers(int norm) const;

@@ -84,7 +84,8 @@ std::string weight_name(const ModelConfig& config, Place place) {
 std::vector<TensorSpec> expected_tensors(const ModelConfig& config, const TaperState& taper) {
   const NameTable& names = checkpoint_names(config);
   std::vector<TensorSpec> specs;
-  for (const Part& part : Architecture(config).parts()) {
+  const Architecture architecture(config);
+  for (const Part& part : architecture.parts()) {
     const std::string name = names.name(part.place);
     const NormState state = is_norm(part.place.slot) ? state_of(taper, name) : NormState::kPlain;
     if (state == NormState::kFolded) continue;
@@ -159,6 +160,7 @@ fs::path resolve_checkpoint(const fs::path& path) {
 Checkpoint Checkpoint::open(const fs::path& path) {
   Checkpoint checkpoint;
   checkpoint.path_ = resolve_checkpoint(path);
+  checkpoint.what_ = checkpoint.path_.string();
   const fs::path config_path = checkpoint.path_ / "config.json";
   const fs::path taper_path = checkpoint.path_ / "taper.json";
   const Json config = parse_json(read_file(config_path, kMaxConfigBytes), config_path.string());
@@ -173,9 +175,24 @@ Checkpoint Checkpoint::open(const fs::path& path) {
                           ": the model has tapered or folded norms, but there is no taper.json",
                       "copy the whole checkpoint directory");
   }
-  checkpoint.tensors_ = std::make_shared<const SafetensorsFile>(weights_path(checkpoint.path_));
-  check_tensors(checkpoint.config_, checkpoint.taper_, checkpoint.tensors_->tensors(),
-                checkpoint.tensors_->path().string());
+  const auto file = std::make_shared<const SafetensorsFile>(weights_path(checkpoint.path_));
+  check_tensors(checkpoint.config_, checkpoint.taper_, file->tensors(), file->path().string());
+  TensorSet tensors;
+  for (const TensorView& tensor : file->tensors()) tensors.add_view(tensor);
+  tensors.keep(file);
+  checkpoint.tensors_ = std::make_shared<const TensorSet>(std::move(tensors));
+  return checkpoint;
+}
+
+Checkpoint Checkpoint::in_memory(ModelConfig config, TaperState taper,
+                                 std::shared_ptr<const TensorSet> tensors, std::string what) {
+  check_taper_state(config, taper, what);
+  check_tensors(config, taper, tensors->views(), what);
+  Checkpoint checkpoint;
+  checkpoint.what_ = std::move(what);
+  checkpoint.config_ = std::move(config);
+  checkpoint.taper_ = std::move(taper);
+  checkpoint.tensors_ = std::move(tensors);
   return checkpoint;
 }
 
@@ -183,7 +200,7 @@ NormState Checkpoint::norm_state(const NormSite& site) const { return state_of(t
 
 std::optional<fs::path> Checkpoint::tokenizer_path() const {
   const fs::path path = path_ / "tokenizer.json";
-  if (!fs::exists(path)) return std::nullopt;
+  if (path_.empty() || !fs::exists(path)) return std::nullopt;
   return path;
 }
 

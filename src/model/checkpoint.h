@@ -1,9 +1,10 @@
-// A checkpoint directory: config.json, model.safetensors, tokenizer.json, taper.json.
+// A checkpoint: a model with its configuration and how far the method has come on it, normally a
+// directory of config.json, model.safetensors, tokenizer.json and taper.json.
 //
 // Tensor names are Hugging Face's. A tapered norm has, beside its `weight` (gamma), `taper_weight`
 // (gamma~, [D]) and `taper_scale` (c, [1]). A folded norm has no tensors and is listed in
-// taper.json. open() checks that the tensors are exactly those the config and taper.json call for,
-// with their shapes.
+// taper.json. open() and in_memory() check that the tensors are exactly those the config and
+// taper.json call for, with their shapes.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,7 @@
 #include "io/safetensors.h"
 #include "model/config.h"
 #include "model/norm_sites.h"
+#include "model/tensor_set.h"
 
 namespace taper {
 
@@ -77,26 +79,37 @@ void check_tensors(const ModelConfig& config, const TaperState& taper,
 // directory, the folder under checkpoints/ that the one-line text file checkpoints/latest names.
 std::filesystem::path resolve_checkpoint(const std::filesystem::path& path);
 
+// Immutable; copies share the tensors.
 class Checkpoint {
  public:
   // `path` is a checkpoint directory, or a run directory: then its checkpoints/latest. A directory
   // without taper.json is a plain Hugging Face checkpoint. FormatError, ShapeError.
   static Checkpoint open(const std::filesystem::path& path);
 
-  const std::filesystem::path& path() const { return path_; }
+  // A model that has no directory: all that open() makes of one, and it runs the same. `what` names
+  // it in messages. The views in `tensors` must stay valid while the set lives (TensorSet::keep).
+  // FormatError, ShapeError.
+  static Checkpoint in_memory(ModelConfig config, TaperState taper,
+                              std::shared_ptr<const TensorSet> tensors, std::string what);
+
+  const std::string& what() const { return what_; }            // its name in messages
+  const std::filesystem::path& path() const { return path_; }  // the directory; empty: none
   const ModelConfig& config() const { return config_; }
   const TaperState& taper() const { return taper_; }
-  const SafetensorsFile& tensors() const { return *tensors_; }
-  std::shared_ptr<const SafetensorsFile> shared_tensors() const { return tensors_; }
+  const TensorSet& tensors() const { return *tensors_; }
+  std::shared_ptr<const TensorSet> shared_tensors() const { return tensors_; }
   NormState norm_state(const NormSite& site) const;
   // The path of tokenizer.json when there is one.
   std::optional<std::filesystem::path> tokenizer_path() const;
 
  private:
+  Checkpoint() = default;
+
+  std::string what_;
   std::filesystem::path path_;
   ModelConfig config_;
   TaperState taper_;
-  std::shared_ptr<const SafetensorsFile> tensors_;
+  std::shared_ptr<const TensorSet> tensors_;
 };
 
 // Fills `directory` (which exists, normally AtomicDirectory::path()) with the checkpoint's files,

@@ -14,11 +14,16 @@ std::span<float> TensorSet::add(std::string name, std::vector<int64_t> shape) {
   return values;
 }
 
-const TensorView& TensorSet::at(std::string_view name) const {
+const TensorView* TensorSet::find(std::string_view name) const {
   const auto it = std::find_if(views_.begin(), views_.end(),
                                [&](const TensorView& view) { return view.name == name; });
-  TAPER_CHECK(it != views_.end());
-  return *it;
+  return it == views_.end() ? nullptr : &*it;
+}
+
+const TensorView& TensorSet::at(std::string_view name) const {
+  const TensorView* view = find(name);
+  TAPER_CHECK(view != nullptr);
+  return *view;
 }
 
 int64_t TensorSet::num_bytes() const {

@@ -14,31 +14,31 @@ namespace {
 
 // c * gamma~ of one norm, in double.
 std::vector<double> fold_factors(const Checkpoint& checkpoint, const NormSite& site) {
-  const std::string file = checkpoint.tensors().path().string();
+  const std::string& what = checkpoint.what();
   const float c = to_float32(checkpoint.tensors().at(site.taper_scale())).at(0);
   if (!std::isfinite(c) || c <= 0) {
     throw NumericsError(
-        fmt::format("{}: {} is {}, expected a positive number", file, site.taper_scale(), c));
+        fmt::format("{}: {} is {}, expected a positive number", what, site.taper_scale(), c));
   }
   const std::vector<float> gamma = to_float32(checkpoint.tensors().at(site.taper_weight()));
   std::vector<double> factors(gamma.size());
   for (size_t i = 0; i < gamma.size(); ++i) {
     if (!std::isfinite(gamma[i]))
-      throw NumericsError(fmt::format("{}: {}[{}] is {}", file, site.taper_weight(), i, gamma[i]));
+      throw NumericsError(fmt::format("{}: {}[{}] is {}", what, site.taper_weight(), i, gamma[i]));
     factors[i] = static_cast<double>(c) * static_cast<double>(gamma[i]);
   }
   return factors;
 }
 
 void scale_input(const TensorView& weight, const std::vector<double>& factors, std::span<float> out,
-                 const std::string& file) {
+                 const std::string& what) {
   const std::vector<float> values = to_float32(weight);
   const size_t width = factors.size();
   TAPER_CHECK(values.size() == out.size() && values.size() % width == 0);
   for (size_t index = 0; index < values.size(); ++index) {
     out[index] = static_cast<float>(static_cast<double>(values[index]) * factors[index % width]);
     if (!std::isfinite(out[index])) {
-      throw NumericsError(fmt::format("{}: folding makes {}[{}, {}] {} (it was {})", file,
+      throw NumericsError(fmt::format("{}: folding makes {}[{}, {}] {} (it was {})", what,
                                       weight.name, index / width, index % width, out[index],
                                       values[index]));
     }
@@ -85,9 +85,9 @@ FoldPlan plan_fold(const ModelConfig& config, const TaperState& taper, const std
 
 FoldedModel fold(const Checkpoint& checkpoint) {
   FoldedModel folded;
-  folded.plan = plan_fold(checkpoint.config(), checkpoint.taper(), checkpoint.path().string());
-  folded.source = checkpoint.shared_tensors();
-  const SafetensorsFile& source = *folded.source;
+  folded.plan = plan_fold(checkpoint.config(), checkpoint.taper(), checkpoint.what());
+  const auto tensors = std::make_shared<TensorSet>();
+  tensors->keep(checkpoint.shared_tensors());
 
   // The factors of each weight of the folded model that changes.
   std::map<std::string, std::vector<double>> factors;
@@ -102,33 +102,34 @@ FoldedModel fold(const Checkpoint& checkpoint) {
   const std::string head = weight_name(checkpoint.config(), {Slot::kHead});
   for (const TensorSpec& spec : expected_tensors(folded.plan.config, folded.plan.taper)) {
     const bool copied_head = spec.name == head && folded.plan.unties_head;
-    const TensorView& tensor = source.at(copied_head ? embedding : spec.name);
+    const TensorView& tensor = checkpoint.tensors().at(copied_head ? embedding : spec.name);
     const auto it = factors.find(spec.name);
     if (it == factors.end()) {
-      folded.tensors.add_view(tensor);
+      tensors->add_view(tensor);
       continue;
     }
-    scale_input(tensor, it->second, folded.tensors.add(spec.name, spec.shape),
-                source.path().string());
+    scale_input(tensor, it->second, tensors->add(spec.name, spec.shape), checkpoint.what());
     folded.changed.push_back(spec.name);
     factors.erase(it);
   }
   TAPER_CHECK(factors.empty());  // every reader absorbed its norm
+  folded.tensors = tensors;
   return folded;
 }
 
-TensorSet with_rounding_noise(const FoldedModel& folded, uint64_t seed) {
-  TensorSet noisy;
+std::shared_ptr<const TensorSet> with_rounding_noise(const FoldedModel& folded, uint64_t seed) {
+  const auto noisy = std::make_shared<TensorSet>();
+  noisy->keep(folded.tensors);
   uint64_t stream = 0;
-  for (const TensorView& view : folded.tensors.views()) {
+  for (const TensorView& view : folded.tensors->views()) {
     if (std::find(folded.changed.begin(), folded.changed.end(), view.name) ==
         folded.changed.end()) {
-      noisy.add_view(view);
+      noisy->add_view(view);
       continue;
     }
     Random random(seed, stream++);
     const std::vector<float> values = to_float32(view);
-    const std::span<float> out = noisy.add(view.name, view.shape);
+    const std::span<float> out = noisy->add(view.name, view.shape);
     for (size_t i = 0; i < values.size(); ++i) {
       const bool up = (random.next_u32() & 1) != 0;
       out[i] = std::nextafter(values[i], up ? HUGE_VALF : -HUGE_VALF);

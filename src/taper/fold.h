@@ -36,8 +36,9 @@ FoldPlan plan_fold(const ModelConfig& config, const TaperState& taper, const std
 
 struct FoldedModel {
   FoldPlan plan;
-  std::shared_ptr<const SafetensorsFile> source;  // keeps the tensors that did not change mapped
-  TensorSet tensors;                 // exactly what plan.config and plan.taper call for
+  // Exactly what plan.config and plan.taper call for; those that did not change are shared with the
+  // original.
+  std::shared_ptr<const TensorSet> tensors;
   std::vector<std::string> changed;  // the folded weights among them
 };
 
@@ -47,7 +48,7 @@ FoldedModel fold(const Checkpoint& checkpoint);
 // The folded model with every folded weight moved to one of its two neighbours in fp32, drawn by
 // `seed`. Folding itself moves a weight by half that distance at most, so how far the logits of
 // this model are from the folded one's shows how much of a difference rounding alone can make on
-// this very model. Shares the other tensors with `folded`, which must outlive it.
-TensorSet with_rounding_noise(const FoldedModel& folded, uint64_t seed);
+// this very model. Shares the other tensors with `folded`.
+std::shared_ptr<const TensorSet> with_rounding_noise(const FoldedModel& folded, uint64_t seed);
 
 }  // namespace taper

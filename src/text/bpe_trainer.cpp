@@ -9,6 +9,7 @@
 #include "core/log.h"
 #include "text/byte_alphabet.h"
 #include "text/corpus.h"
+#include "text/framing.h"
 #include "text/unicode.h"
 #include "text/word_split.h"
 

@@ -1,4 +1,4 @@
-// Text corpora: the files of a command line, and the documents in a text.
+// Text corpora: the files of a command line, read from front to back.
 #pragma once
 
 #include <filesystem>
@@ -13,12 +13,6 @@ namespace taper {
 // `inputs` with each folder replaced by its .txt files, at any depth, in the order of their names.
 // FormatError for a path that does not exist and for a folder that holds no .txt file.
 std::vector<std::filesystem::path> corpus_files(std::span<const std::filesystem::path> inputs);
-
-// Calls use(document) for the parts of `text` between separators (all of it when there is none),
-// with surrounding white space trimmed; parts that are empty then are left out. An empty separator:
-// one document.
-template <typename Use>
-void for_each_document(std::string_view text, std::string_view separator, Use&& use);
 
 // A mapped text file that is read from front to back: pages already used are given back to the
 // system, so that memory stays bounded. Reading them again stays valid.
@@ -38,21 +32,5 @@ class MappedText {
 };
 
 int64_t total_file_size(std::span<const std::filesystem::path> files);
-
-}  // namespace taper
-
-#include "text/unicode.h"
-
-namespace taper {
-
-template <typename Use>
-void for_each_document(std::string_view text, std::string_view separator, Use&& use) {
-  while (true) {
-    const size_t end = separator.empty() ? std::string_view::npos : text.find(separator);
-    if (const auto document = trim_space(text.substr(0, end)); !document.empty()) use(document);
-    if (end == std::string_view::npos) return;
-    text.remove_prefix(end + separator.size());
-  }
-}
 
 }  // namespace taper

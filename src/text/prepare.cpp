@@ -17,8 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kPart = 1 << 20;  // bytes encoded at once where the tokenizer allows to cut
-
 // Shares documents between training and validation: every document adds the fraction to what
 // validation is owed, and goes to it when that reaches a half. Whether a document is long or short
 // makes no difference, so that the held-out ones are like the others.
@@ -68,14 +66,8 @@ class ShardMaker {
     if (document.empty()) return;
     bytes_ += static_cast<int64_t>(document.size());
     ++documents_;
-    if (tokenizer_.bos_id() >= 0) put(tokenizer_.bos_id());
-    while (!document.empty()) {
-      throw_if_interrupted();
-      const size_t cut = tokenizer_.cut_point(document, kPart);
-      writer_.append(tokenizer_.encode(document.substr(0, cut)));
-      document.remove_prefix(cut);
-    }
-    if (tokenizer_.bos_id() < 0 && tokenizer_.eos_id() >= 0) put(tokenizer_.eos_id());
+    append_document(tokenizer_, document,
+                    [this](std::span<const TokenId> ids) { writer_.append(ids); });
   }
   int64_t tokens() const { return writer_.size(); }
   int64_t documents() const { return documents_; }
@@ -83,8 +75,6 @@ class ShardMaker {
   void commit() { writer_.commit(); }
 
  private:
-  void put(TokenId id) { writer_.append(std::span(&id, 1)); }
-
   const Tokenizer& tokenizer_;
   TokenShardWriter writer_;
   int64_t documents_ = 0, bytes_ = 0;
@@ -138,7 +128,7 @@ std::vector<fs::path> without(std::vector<fs::path> files, const std::vector<fs:
 PrepareResult prepare_data(const PrepareOptions& options) {
   check_options(options);
   const auto tokenizer = load_tokenizer(options.tokenizer);
-  if (tokenizer->bos_id() < 0 && tokenizer->eos_id() < 0)
+  if (const Framing framing = framing_of(*tokenizer); framing.before < 0 && framing.after < 0)
     log_warning("the tokenizer has no token that begins or ends a text: documents run together");
   const std::vector<fs::path> valid_files = corpus_files(options.valid);
   const std::vector<fs::path> train_files = without(corpus_files(options.inputs), valid_files);

@@ -1,8 +1,8 @@
 // Text files to token shards: what `taper data prepare` does.
 //
 // Documents are the parts of the input between separators (and files), white space around them
-// trimmed. A tokenizer with a BOS token writes BOS before each document (as llama2.c pre-trained);
-// any other writes its end-of-text token after each. Text that spells a special token stays text.
+// trimmed, each with what the tokenizer writes around it (framing.h). Text that spells a special
+// token stays text.
 //
 // Held-out share: whole documents, spread evenly, the same for the same input. A document
 // larger than the whole share is cut at a line end (else a space) instead, and its last part held
@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "text/tokenizer.h"
+#include "text/framing.h"
 
 namespace taper {
 
@@ -24,8 +24,8 @@ struct PrepareOptions {
   std::vector<std::filesystem::path>
       valid;                  // held-out files; left out of `inputs` where both name them
   double valid_fraction = 0;  // in [0, 1), only without `valid`
-  std::string separator = "<|endoftext|>";  // empty: each file is one document
-  std::filesystem::path out;                // gets train.tok, valid.tok, tokenizer.json
+  std::string separator{kDocumentSeparator};  // empty: each file is one document
+  std::filesystem::path out;                  // gets train.tok, valid.tok, tokenizer.json
 };
 
 struct PrepareResult {

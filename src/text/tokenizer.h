@@ -20,6 +20,9 @@ namespace taper {
 
 using TokenId = int32_t;
 
+// The token that ends a text in GPT-2's vocabulary and in those trained here.
+inline constexpr std::string_view kEndOfText = "<|endoftext|>";
+
 enum class SpecialTokens { kAsText, kAllow };
 
 class Tokenizer {

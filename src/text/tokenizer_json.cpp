@@ -268,7 +268,9 @@ class Reader {
   }
 
   void find_end_token() {
-    for (const char* name : {"</s>", "<|endoftext|>", "<|end_of_text|>", "<eos>"})
+    for (const std::string_view name :
+         {std::string_view("</s>"), kEndOfText, std::string_view("<|end_of_text|>"),
+          std::string_view("<eos>")})
       for (const AddedToken& token : spec_.added)
         if (spec_.eos < 0 && token.special && token.content == name) spec_.eos = token.id;
   }

@@ -108,7 +108,7 @@ Trainer::StepResult Trainer::train_step() {
     skip_step(step);
   } else {
     run_.state.skipped_in_a_row = 0;
-    if (calibrating) calibrate(step.final_scale);
+    if (calibrating) calibrate(total.norms, step.final_scale);
     const double clip = run_.config.train.clip;
     const double scale = clip > 0 && step.gradient_norm > clip ? clip / step.gradient_norm : 1.0;
     const double rate = run_.config.learning_rate(k);

@@ -3,23 +3,11 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
 
 #include "model/random_checkpoint.h"
-#include "text/byte_alphabet.h"
-#include "text/tokenizer_spec.h"
+#include "text/byte_tokenizer.h"
 
 namespace taper::test {
-
-inline std::string byte_tokenizer_json() {
-  TokenizerSpec spec;
-  spec.vocab = {std::string(kEndOfText)};
-  for (int byte = 0; byte < 256; ++byte)
-    spec.vocab.push_back(bytes_to_chars(std::string(1, static_cast<char>(byte))));
-  spec.added = {{0, std::string(kEndOfText)}};
-  spec.steps = {SplitStep::kGpt2};
-  return tokenizer_spec_to_json(spec);
-}
 
 // Three rows of the head are padding.
 inline void write_byte_model(const std::filesystem::path& folder, TaperScope scope,

@@ -47,6 +47,25 @@ TEST_F(EvalCommand, Documents_ReportsWhatTheContractSays) {
   EXPECT_EQ(json["gate"], 0.5);
 }
 
+TEST_F(EvalCommand, PreparedText_ScoresAsTheTextItself) {
+  // What config.json calls its special tokens has no say: the tokenizer decides.
+  Json config = parse_json(read_file(model_ / "config.json"), "config.json");
+  config["bos_token_id"] = 5;
+  config["eos_token_id"] = 6;
+  write_file_atomically(model_ / "config.json", config.dump());
+  const std::string data = (folder_ / "data").string();
+  const auto prepared =
+      run_command("taper", {"data", "prepare", "--tokenizer", (model_ / "tokenizer.json").string(),
+                            "--input", text_.string(), "--out", data, "--quiet"});
+  ASSERT_EQ(prepared.exit_code, 0) << prepared.err;
+  const auto loss = [&](const char* option, const std::string& file) {
+    const auto result = eval({option, file, "--context", "7", "--json"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return parse_json(result.out, "stdout")["loss"].get<double>();
+  };
+  EXPECT_EQ(loss("--text", text_.string()), loss("--data", data + "/train.tok"));
+}
+
 TEST_F(EvalCommand, Gate_ChangesTheLoss) {
   const auto loss = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"--text", text_.string(), "--documents", "--json"});

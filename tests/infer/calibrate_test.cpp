@@ -44,7 +44,7 @@ class Calibrate : public testing::Test {
 
 TEST_F(Calibrate, FirstNorm_EqualsTheClosedFormOverTheEmbeddings) {
   const Model model = load(TaperScope::kNone, 1);
-  const SafetensorsFile& tensors = model.checkpoint().tensors();
+  const TensorSet& tensors = model.checkpoint().tensors();
   const TokenSample sample{{{3, 1, 4, 1, 5}, {9, 2, 6}}, "test"};
   const Calibration calibration = calibrate(model, pool_, sample);
   EXPECT_EQ(calibration.tokens, 8);

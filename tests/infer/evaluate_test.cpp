@@ -8,10 +8,13 @@
 #include <limits>
 
 #include "core/error.h"
+#include "core/file.h"
 #include "infer/reference_transformer.h"
 #include "infer/scripted_model.h"
 #include "model/random_checkpoint.h"
 #include "temp_dir.h"
+#include "text/byte_tokenizer.h"
+#include "text/prepare.h"
 #include "tolerances.h"
 
 namespace taper {
@@ -184,38 +187,74 @@ TEST(Windows, ContextTheModelDoesNotHave_IsAnError) {
   EXPECT_THROW(shard_windows(shard, config, nullptr, 1), ConfigError);
 }
 
-TEST(Documents, TextOfSeveral_EachOnItsOwnTrimmedAndCut) {
+ModelConfig config_of(int64_t vocab_size) {
   ModelConfig config;
+  config.vocab_size = vocab_size;
   config.context = 64;
-  config.bos_id = 0;
-  config.eos_id = 1;
-  const test::PieceTokenizer tokenizer({"<s>", "</s>", "a", "b", " "}, 0, 1);
+  return config;
+}
+
+TEST(Documents, TextOfSeveral_EachOnItsOwnTrimmedAndCut) {
+  const ModelConfig config = config_of(5);
+  const std::vector<std::string> pieces = {"<s>", "</s>", "a", "b", " "};
+  const test::PieceTokenizer with_bos(pieces, 0, 1), without(pieces, -1, 1);
   const std::string text = " \n ab a\n<|endoftext|>\n\n<|endoftext|>b\n<|endoftext|>abab";
   EXPECT_THAT(
-      text_documents(text, "t", config, tokenizer, 64),
+      text_documents(text, "t", config, with_bos, 64),
       ElementsAre(ElementsAre(0, 2, 3, 4, 2), ElementsAre(0, 3), ElementsAre(0, 2, 3, 2, 3)));
-  EXPECT_THAT(text_documents(text, "t", config, tokenizer, 3),
+  EXPECT_THAT(text_documents(text, "t", config, with_bos, 3),
               ElementsAre(ElementsAre(0, 2, 3), ElementsAre(0, 3), ElementsAre(0, 2, 3)));
-  config.bos_id = -1;  // then a document of one token has nothing to predict
-  EXPECT_THAT(text_documents(text, "t", config, tokenizer, 64),
+  // A document of one token has nothing to predict.
+  EXPECT_THAT(text_documents(text, "t", config, without, 64),
               ElementsAre(ElementsAre(2, 3, 4, 2), ElementsAre(2, 3, 2, 3)));
-  EXPECT_THROW(text_documents(" \n<|endoftext|>", "t", config, tokenizer, 64), FormatError);
+  EXPECT_THROW(text_documents(" \n<|endoftext|>", "t", config, without, 64), FormatError);
 }
 
 TEST(Documents, JoinedToWindows_StandAfterBosOrBeforeEndOfText) {
-  ModelConfig config;
-  config.context = 64;
-  config.bos_id = 0;
-  config.eos_id = 1;
-  const test::PieceTokenizer tokenizer({"<s>", "</s>", "a", "b"}, 0, 1);
+  const ModelConfig config = config_of(4);
+  const std::vector<std::string> pieces = {"<s>", "</s>", "a", "b"};
+  const test::PieceTokenizer with_bos(pieces, 0, 1), without(pieces, -1, 1);
   const std::string text = "ab<|endoftext|>\nba";
-  EXPECT_THAT(text_windows(text, "t", config, tokenizer, 2),
+  EXPECT_THAT(text_windows(text, "t", config, with_bos, 2),
               ElementsAre(ElementsAre(0, 2, 3), ElementsAre(3, 0, 3)));
-  config.bos_id = -1;
-  EXPECT_THAT(text_windows(text, "t", config, tokenizer, 2),
+  EXPECT_THAT(text_windows(text, "t", config, without, 2),
               ElementsAre(ElementsAre(2, 3, 1), ElementsAre(1, 3, 2)));
-  EXPECT_THAT(message_of<FormatError>([&] { text_windows("a", "t", config, tokenizer, 3); }),
+  EXPECT_THAT(message_of<FormatError>([&] { text_windows("a", "t", config, without, 3); }),
               HasSubstr("t: 2 tokens"));
+}
+
+TEST(Documents, IdBeyondTheModelsVocabulary_IsAnErrorEvenWhereItIsOnlyPredicted) {
+  const ModelConfig config = config_of(3);
+  const test::PieceTokenizer bos_beyond({"a", "b", "</s>", "<s>"}, 3, 2);
+  const test::PieceTokenizer end_beyond({"a", "b", "c", "</s>"}, -1, 3);
+  for (const auto sequences : {text_windows, text_documents})
+    EXPECT_THAT(message_of<FormatError>([&] { sequences("abab", "t", config, bos_beyond, 3); }),
+                testing::AllOf(HasSubstr("t: token id 3"), HasSubstr("vocabulary of 3")));
+  EXPECT_THAT(message_of<FormatError>([&] { text_windows("abc", "t", config, end_beyond, 3); }),
+              HasSubstr("t: token id 3"));
+  EXPECT_EQ(text_documents("abc", "t", config, end_beyond, 3).size(), 1u);  // ends none
+}
+
+TEST(Documents, TextAndTheShardMadeOfIt_HaveTheSameWindows) {
+  const std::string text = "one two\n<|endoftext|>\nthree\n<|endoftext|>\n four, five ";
+  for (const bool with_bos : {false, true}) {
+    const TempDir folder;
+    std::filesystem::create_directories(folder.path());
+    write_file_atomically(folder / "tokenizer.json", test::byte_tokenizer_json(with_bos));
+    write_file_atomically(folder / "t.txt", text);
+    PrepareOptions prepare;
+    prepare.tokenizer = folder / "tokenizer.json";
+    prepare.inputs = {folder / "t.txt"};
+    prepare.out = folder / "out";
+    prepare_data(prepare);
+    const auto tokenizer = load_tokenizer(prepare.tokenizer);
+    ModelConfig config = config_of(260);
+    config.bos_id = 5;  // what config.json says of special tokens has no say here
+    config.eos_id = 6;
+    const TokenShard shard(prepare.out / "train.tok");
+    EXPECT_EQ(text_windows(text, "t", config, *tokenizer, 7),
+              shard_windows(shard, config, tokenizer.get(), 7));
+  }
 }
 
 }  // namespace

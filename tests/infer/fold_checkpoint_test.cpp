@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -50,6 +51,10 @@ TEST_P(FoldCheckpoint, RandomModels_KeepTheirLogits) {
     EXPECT_GT(report.rounding_noise, 0);
     EXPECT_LT(report.rounding_noise, 1e-4);
     EXPECT_EQ(read_file(dir_ / "f" / "tokenizer.json"), "{}");
+    // What was proven is what was written.
+    const auto written =
+        compare_models(Model(checkpoint), Model(Checkpoint::open(dir_ / "f")), pool_, sample);
+    EXPECT_EQ(written.max_abs_difference(), report.comparison.max_abs_difference());
   }
 }
 
@@ -72,17 +77,29 @@ TEST(FoldVerification, WrongModel_IsFarBeyondTheTolerance) {
   EXPECT_ERROR(comparison.require_within(kLogitTolerance, "fold"), NumericsError, "fold");
 }
 
-TEST(FoldVerification, Failure_LeavesNothingBehind) {
+TEST(FoldVerification, Refusal_TouchesNothingOnTheDisk) {
   const TempDir dir;
   ThreadPool pool(1);
   const RandomModel model = random_model(56, TaperScope::kInternal, true);
   write_changed(model, dir / "m", "model.layers.0.self_attn.o_proj.weight",
                 [](std::span<float> weight) { weight[0] = std::nanf(""); });
+  model.write(dir / "f", "{}");  // to be replaced
+  const std::string before = read_file(dir / "f" / "model.safetensors");
+  // A temporary that came and went would show in the time of its folder.
+  const auto long_ago = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  for (const fs::path& folder : {dir.path(), dir / "f"}) fs::last_write_time(folder, long_ago);
+  const auto time_of = [](const fs::path& folder) { return fs::last_write_time(folder); };
+  const auto parent_time = time_of(dir.path()), folder_time = time_of(dir / "f");
+
   const Checkpoint checkpoint = Checkpoint::open(dir / "m");
-  EXPECT_ERROR(
-      fold_checkpoint(checkpoint, dir / "f", false, sample_random_ids(model.config, {}), pool),
-      NumericsError, "folded model");
-  EXPECT_EQ(std::distance(fs::directory_iterator(dir.path()), fs::directory_iterator()), 1);
+  const TokenSample sample = sample_random_ids(model.config, {});
+  for (const char* out : {"f", "new"})
+    EXPECT_ERROR(fold_checkpoint(checkpoint, dir / out, true, sample, pool), NumericsError,
+                 "folded model");
+  EXPECT_EQ(time_of(dir.path()), parent_time);
+  EXPECT_EQ(time_of(dir / "f"), folder_time);
+  EXPECT_EQ(read_file(dir / "f" / "model.safetensors"), before);
+  EXPECT_EQ(std::distance(fs::directory_iterator(dir.path()), fs::directory_iterator()), 2);
 }
 
 }  // namespace

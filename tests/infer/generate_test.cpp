@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "infer/scripted_model.h"
+#include "model/error_matchers.h"
 #include "temp_dir.h"
 
 namespace taper {
@@ -15,26 +16,31 @@ namespace {
 // Pieces 3, 4, 5, ... follow one another; BOS is followed by piece 3, the last piece by EOS.
 class Story {
  public:
-  explicit Story(std::vector<std::string> parts, int64_t context = 32) {
+  explicit Story(std::vector<std::string> parts, int64_t context = 32, int64_t config_eos = 2,
+                 TokenId tokenizer_eos = 2) {
     std::vector<std::string> all = {"<unk>", "<s>", "</s>"};
     all.insert(all.end(), parts.begin(), parts.end());
     std::vector<int32_t> script(all.size());
     for (size_t i = 0; i < script.size(); ++i) script[i] = static_cast<int32_t>(i) + 1;
     script[1] = 3;
     script.back() = 2;
-    test::write_scripted_model(folder_ / "m", script, 4, 1, 2, context);
+    test::write_scripted_model(folder_ / "m", script, 4, 1, config_eos, context);
     model_.emplace(Checkpoint::open(folder_ / "m"));
-    tokenizer_.emplace(all, 1, 2);
+    tokenizer_.emplace(all, 1, tokenizer_eos);
   }
 
   Generation tell(const std::string& prompt, GenerateOptions options) {
+    return tell_with(*tokenizer_, prompt, std::move(options));
+  }
+  Generation tell_with(const Tokenizer& tokenizer, const std::string& prompt,
+                       GenerateOptions options) {
     options.sampler.temperature = 0;
-    const Prompt start = make_prompt(model_->config(), *tokenizer_, prompt);
+    const Prompt start = make_prompt(model_->config(), tokenizer, prompt);
     Session session(
         *model_, pool_,
         needed_capacity(model_->config(), std::ssize(start.ids), options.max_new_tokens));
     pieces.clear();
-    Generation result = generate(*model_, *tokenizer_, session, start, options,
+    Generation result = generate(*model_, tokenizer, session, start, options,
                                  [this](std::string_view piece) { pieces.emplace_back(piece); });
     EXPECT_EQ(std::accumulate(pieces.begin(), pieces.end(), std::string()), result.text);
     return result;
@@ -59,6 +65,21 @@ TEST(Generate, EndOfText_EndsItAndIsNotAmongTheIds) {
   EXPECT_EQ(result.ids, (std::vector<TokenId>{3, 4, 5}));
   EXPECT_EQ(result.reason, FinishReason::kEos);
   EXPECT_EQ(story.pieces, (std::vector<std::string>{"Once", " upon", "."}));
+}
+
+TEST(Generate, EndOfTextThatOnlyConfigOrTokenizerKnows_EndsItToo) {
+  Story by_config({"a", "b"}, 32, /*config_eos=*/2, /*tokenizer_eos=*/-1);
+  EXPECT_EQ(by_config.tell("", {}).ids, (std::vector<TokenId>{3, 4}));
+  Story by_tokenizer({"a", "b"}, 32, /*config_eos=*/-1, /*tokenizer_eos=*/2);
+  EXPECT_EQ(by_tokenizer.tell("", {}).ids, (std::vector<TokenId>{3, 4}));
+}
+
+TEST(Generate, BeginningOfAnotherText_EndsIt) {
+  Story story({"a", "b"}, 32, /*config_eos=*/-1, /*tokenizer_eos=*/-1);  // b, </s>, a, b, ...
+  const Generation endless = story.tell("", {.max_new_tokens = 7});
+  EXPECT_EQ(endless.reason, FinishReason::kLength);
+  const test::PieceTokenizer begins_with_b({"<unk>", "<s>", "</s>", "a", "<b>"}, 4, -1);
+  EXPECT_EQ(story.tell_with(begins_with_b, "a", {.max_new_tokens = 7}).reason, FinishReason::kEos);
 }
 
 TEST(Generate, Prompt_IsContinuedWithItsSpaces) {
@@ -139,13 +160,21 @@ TEST(Generate, PromptThatSpellsBos_IsNotGivenASecondOne) {
 }
 
 TEST(Generate, EmptyPromptWithoutBos_StartsAfterAnEndOfText) {
-  Story story({"a"});
-  ModelConfig config = story.config();
-  config.bos_id = -1;
-  EXPECT_EQ(make_prompt(config, story.tokenizer(), "").ids, (std::vector<TokenId>{2}));
-  EXPECT_EQ(make_prompt(config, story.tokenizer(), "a").ids, (std::vector<TokenId>{3}));
-  config.eos_id = -1;
-  EXPECT_THROW(make_prompt(config, story.tokenizer(), ""), ConfigError);
+  ModelConfig config;
+  config.vocab_size = 4;
+  config.bos_id = 1;  // the tokenizer decides, not config.json
+  const std::vector<std::string> pieces = {"<unk>", "<s>", "</s>", "a"};
+  const test::PieceTokenizer without_bos(pieces, -1, 2), without_any(pieces, -1, -1);
+  EXPECT_EQ(make_prompt(config, without_bos, "").ids, (std::vector<TokenId>{2}));
+  EXPECT_EQ(make_prompt(config, without_bos, "a").ids, (std::vector<TokenId>{3}));
+  EXPECT_THROW(make_prompt(config, without_any, ""), ConfigError);
+}
+
+TEST(Generate, BosThatTheModelDoesNotHave_IsAnError) {
+  ModelConfig config;
+  config.vocab_size = 4;
+  const test::PieceTokenizer tokenizer({"<unk>", "</s>", "a", "b", "<s>"}, 4, 1);
+  EXPECT_ERROR(make_prompt(config, tokenizer, "ab"), FormatError, "token id 4", "vocabulary of 4");
 }
 
 }  // namespace

@@ -80,6 +80,24 @@ TEST(Model, SavedGate_IsTheDefault) {
   EXPECT_EQ(at_zero.layers()[0].ffn_norm.args.gate, 0);
 }
 
+TEST(Model, Norms_ReadWhatTheirFormNeeds) {
+  const TempDir folder;
+  const Checkpoint checkpoint =
+      write(test::random_model(8, TaperScope::kInternal, true, 0.25), folder, "m");
+  const auto expect = [&](double gate, NormForm form, bool gamma, bool gamma_t) {
+    const Model model(checkpoint, at_gate(gate));
+    const Norm& norm = model.layers()[0].ffn_norm;
+    EXPECT_EQ(norm.form, form);
+    EXPECT_EQ(norm.args.gamma != nullptr, gamma) << gate;
+    EXPECT_EQ(norm.args.gamma_t != nullptr, gamma_t) << gate;
+    EXPECT_EQ(model.final_norm().form, NormForm::kPlain);  // out of scope
+  };
+  expect(1, NormForm::kPlain, true, false);
+  expect(1 - 1e-12, NormForm::kPlain, true, false);  // 1 in the kernels' precision
+  expect(0.25, NormForm::kBlend, true, true);
+  expect(0, NormForm::kFixedScale, false, true);
+}
+
 TEST(Model, GateOutsideItsRange_IsAnError) {
   const TempDir folder;
   const Checkpoint checkpoint =

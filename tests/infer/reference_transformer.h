@@ -82,14 +82,14 @@ class ReferenceTransformer {
   // y = g * h / r * gamma + (1 - g) * c * h * gamma~; a plain norm has g = 1, a folded one does
   // nothing.
   Rows norm(const std::string& name, const Rows& h) const {
-    const SafetensorsFile& file = checkpoint_.tensors();
-    if (file.find(name + ".weight") == nullptr) return h;
-    const bool tapered = file.find(name + ".taper_weight") != nullptr;
+    const TensorSet& tensors = checkpoint_.tensors();
+    if (tensors.find(name + ".weight") == nullptr) return h;
+    const bool tapered = tensors.find(name + ".taper_weight") != nullptr;
     const double g = tapered ? gate_ : 1;
-    const std::vector<float> gamma = to_float32(file.at(name + ".weight"));
+    const std::vector<float> gamma = to_float32(tensors.at(name + ".weight"));
     const std::vector<float> gamma_t =
-        tapered ? to_float32(file.at(name + ".taper_weight")) : std::vector<float>(gamma.size());
-    const double c = tapered ? to_float32(file.at(name + ".taper_scale"))[0] : 0;
+        tapered ? to_float32(tensors.at(name + ".taper_weight")) : std::vector<float>(gamma.size());
+    const double c = tapered ? to_float32(tensors.at(name + ".taper_scale"))[0] : 0;
     Rows y = h;
     for (Row& row : y) {
       double square = 0;

@@ -172,8 +172,9 @@ TEST(Session, FoldedModel_EqualsTheTaperedOneAtGateZero) {
     write_checkpoint_files(folder / "folded", folded.plan.config, folded.plan.taper,
                            folded.tensors.views(), "");
     const Model before(checkpoint), after(Checkpoint::open(folder / "folded"));
-    EXPECT_TRUE(after.layers()[0].attention_norm.folded);
-    EXPECT_EQ(after.final_norm().folded, scope == TaperScope::kAll);
+    EXPECT_EQ(after.layers()[0].attention_norm.form, NormForm::kIdentity);
+    EXPECT_EQ(after.final_norm().form,
+              scope == TaperScope::kAll ? NormForm::kIdentity : NormForm::kPlain);
     const auto ids = random_ids(before.config(), before.config().context, seed);
     ThreadPool pool(2);
     const auto a = all_logits(before, pool, ids), b = all_logits(after, pool, ids);

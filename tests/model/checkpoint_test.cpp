@@ -17,28 +17,6 @@ namespace fs = std::filesystem;
 using test::random_model;
 using test::RandomModel;
 
-TEST(NormSites, ModelOfTwoLayers_ListsNormsInOrder) {
-  ModelConfig config = test::random_config(3, true);
-  config.num_layers = 2;
-  std::vector<std::string> names;
-  for (const NormSite& site : norm_sites(config)) {
-    EXPECT_EQ(site.index, std::ssize(names));
-    names.push_back(site.name);
-  }
-  EXPECT_THAT(names, testing::ElementsAre("model.layers.0.input_layernorm",
-                                          "model.layers.0.post_attention_layernorm",
-                                          "model.layers.1.input_layernorm",
-                                          "model.layers.1.post_attention_layernorm", "model.norm"));
-}
-
-TEST(TaperScope, Names_AreReadBackAndOthersRefused) {
-  for (const TaperScope scope :
-       {TaperScope::kNone, TaperScope::kInternal, TaperScope::kFinal, TaperScope::kAll})
-    EXPECT_EQ(parse_scope(to_string(scope), "x"), scope);
-  EXPECT_ERROR(parse_scope("everything", "tiny.toml: taper.scope"), ConfigError,
-               "tiny.toml: taper.scope", "everything", "internal");
-}
-
 TEST(TaperState, EveryField_SurvivesTheRoundTrip) {
   TaperState state;
   state.scope = TaperScope::kAll;
@@ -77,7 +55,9 @@ TEST(TaperState, WrongContent_IsRefusedNamingThePlace) {
   EXPECT_ERROR(taper_state_from_json(with("phase", "done"), config, "t"), FormatError, "done");
   EXPECT_ERROR(taper_state_from_json(with("tapered", "x"), config, "t"), FormatError, "tapered");
   EXPECT_ERROR(taper_state_from_json(with("numerators", {{"a", 3}}), config, "t"), FormatError,
-               "numerators.a");
+               "numerators", "\"a\"");
+  EXPECT_ERROR(taper_state_from_json(with("numerators", {{"model.norm", 3}}), config, "t"),
+               FormatError, "numerators.model.norm");
   EXPECT_ERROR(taper_state_from_json(Json::array(), config, "t"), FormatError, "object");
 }
 
@@ -119,7 +99,7 @@ TEST_P(AnyModel, WrittenCheckpoint_OpensWithTheSameContent) {
     const Checkpoint checkpoint = Checkpoint::open(dir / "m");
     EXPECT_EQ(to_config_json(checkpoint.config()), to_config_json(model.config));
     EXPECT_EQ(to_json(checkpoint.taper(), model.config), to_json(model.taper, model.config));
-    ASSERT_EQ(checkpoint.tensors().tensors().size(), model.tensors.views().size());
+    ASSERT_EQ(checkpoint.tensors().views().size(), model.tensors.views().size());
     for (const TensorView& view : model.tensors.views()) {
       const TensorView& read = checkpoint.tensors().at(view.name);
       ASSERT_EQ(read.data.size(), view.data.size());
@@ -261,6 +241,55 @@ TEST(ResolveCheckpoint, RunDirectory_FollowsLatest) {
   }
   EXPECT_ERROR(resolve_checkpoint(dir / "run" / "checkpoints"), FormatError, "neither");
   EXPECT_ERROR(resolve_checkpoint(dir / "absent"), FormatError, "absent");
+}
+
+// The model's tensors as a set that shares what the model owns.
+std::shared_ptr<TensorSet> shared(std::shared_ptr<const RandomModel> model) {
+  auto tensors = std::make_shared<TensorSet>();
+  for (const TensorView& view : model->tensors.views()) tensors->add_view(view);
+  tensors->keep(std::move(model));
+  return tensors;
+}
+
+TEST(CheckpointInMemory, WithoutADirectory_IsWhatOpeningOneWouldGive) {
+  const TempDir dir;
+  auto model = std::make_shared<RandomModel>(random_model(13, TaperScope::kInternal, false, 0.25));
+  const std::weak_ptr<const RandomModel> watched = model;
+  model->write(dir / "m");
+  const Checkpoint opened = Checkpoint::open(dir / "m");
+  std::optional<Checkpoint> checkpoint =
+      Checkpoint::in_memory(model->config, model->taper, shared(model), "the model");
+  model.reset();
+
+  EXPECT_EQ(checkpoint->what(), "the model");
+  EXPECT_TRUE(checkpoint->path().empty());
+  EXPECT_FALSE(checkpoint->tokenizer_path());
+  EXPECT_EQ(checkpoint->taper().gate, 0.25);
+  for (const NormSite& site : norm_sites(opened.config()))
+    EXPECT_EQ(checkpoint->norm_state(site), opened.norm_state(site)) << site.name;
+  for (const TensorView& view : opened.tensors().views())
+    EXPECT_EQ(to_float32(checkpoint->tensors().at(view.name)), to_float32(view)) << view.name;
+
+  const Checkpoint copy = *checkpoint;
+  checkpoint.reset();
+  EXPECT_FALSE(watched.expired());  // the copy keeps what the tensors lie in
+  EXPECT_EQ(opened.what(), (dir / "m").string());
+}
+
+TEST(CheckpointInMemory, TensorsOrStateThatDoNotFit_AreAnError) {
+  const auto model = std::make_shared<RandomModel>(random_model(14, TaperScope::kInternal, true));
+  ModelConfig wider = model->config;
+  wider.ffn_width += 1;
+  EXPECT_ERROR(Checkpoint::in_memory(wider, model->taper, shared(model), "the model"), ShapeError,
+               "the model", "gate_proj");
+  auto more = shared(model);
+  more->add("model.layers.0.mlp.router.weight", {3, 5});
+  EXPECT_ERROR(Checkpoint::in_memory(model->config, model->taper, more, "the model"), FormatError,
+               "the model", "router");
+  TaperState state = model->taper;
+  state.folded = {"model.layers.99.input_layernorm"};
+  EXPECT_ERROR(Checkpoint::in_memory(model->config, state, shared(model), "the model"), FormatError,
+               "the model", "layers.99");
 }
 
 }  // namespace

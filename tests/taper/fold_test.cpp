@@ -46,8 +46,8 @@ TEST_P(Fold, RandomModels_MatchTheReferenceAndChangeNothingElse) {
     const Checkpoint original = Checkpoint::open(dir / "m");
     const FoldedModel folded = fold(original);
     std::filesystem::create_directories(dir / "f");
-    write_checkpoint_files(dir / "f", folded.plan.config, folded.plan.taper, folded.tensors.views(),
-                           "");
+    write_checkpoint_files(dir / "f", folded.plan.config, folded.plan.taper,
+                           folded.tensors->views(), "");
     const Checkpoint result = Checkpoint::open(dir / "f");
 
     std::set<std::string> changed;
@@ -75,7 +75,7 @@ TEST_P(Fold, RandomModels_MatchTheReferenceAndChangeNothingElse) {
                     "lm_head.weight");
     }
     EXPECT_EQ(result.config().tied_head, tied && !final_folds);
-    for (const TensorView& tensor : result.tensors().tensors()) {
+    for (const TensorView& tensor : result.tensors().views()) {
       if (changed.contains(tensor.name)) continue;
       EXPECT_EQ(to_float32(tensor), values(original, tensor.name)) << tensor.name;
     }
@@ -98,11 +98,11 @@ TEST(Fold, RoundingNoise_MovesFoldedWeightsByOneUnitAndNothingElse) {
   const TempDir dir;
   random_model(44, TaperScope::kInternal, true).write(dir / "m");
   const FoldedModel folded = fold(Checkpoint::open(dir / "m"));
-  const TensorSet noisy = with_rounding_noise(folded, 7);
+  const auto noisy = with_rounding_noise(folded, 7);
   const std::set<std::string> changed(folded.changed.begin(), folded.changed.end());
   EXPECT_EQ(changed.size(), static_cast<size_t>(5 * folded.plan.config.num_layers));
-  for (const TensorView& view : folded.tensors.views()) {
-    const std::vector<float> before = to_float32(view), after = to_float32(noisy.at(view.name));
+  for (const TensorView& view : folded.tensors->views()) {
+    const std::vector<float> before = to_float32(view), after = to_float32(noisy->at(view.name));
     if (!changed.contains(view.name)) {
       EXPECT_EQ(before, after) << view.name;
       continue;

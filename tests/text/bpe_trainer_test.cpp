@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
-#include "text/corpus.h"
+#include "text/framing.h"
 #include "text/goldens.h"
 
 namespace taper {
@@ -28,7 +28,8 @@ std::vector<std::string> spelled(const TokenizerSpec& spec) {
 TEST(BpeTrainer, GoldenCorpus_EqualsHuggingFacesTrainer) {
   const std::string text = read_file(golden_path("corpus.txt"));
   WordCounts words;
-  for_each_document(text, kEndOfText, [&](std::string_view document) { words.add(document); });
+  for_each_document(text, kDocumentSeparator,
+                    [&](std::string_view document) { words.add(document); });
   const auto result = train_bpe(words, {.vocab_size = 700});
   const TokenizerSpec theirs =
       parse_tokenizer_json(read_file(golden_path("hf_trained.json")), "hf_trained.json");

@@ -10,7 +10,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "shared_data.h"
-#include "text/corpus.h"
+#include "text/framing.h"
 #include "text/tokenizer_spec.h"
 #include "text/unicode.h"
 
@@ -183,7 +183,7 @@ class Stories260K : public ::testing::Test {
 
 TEST_F(Stories260K, EvaluationStories_Have70718PredictedTokens) {
   int64_t predicted = 0, stories = 0;
-  for_each_document(text_, kEndOfText, [&](std::string_view story) {
+  for_each_document(text_, kDocumentSeparator, [&](std::string_view story) {
     predicted += std::min<int64_t>(511, static_cast<int64_t>(tokenizer_->encode(story).size()));
     ++stories;
   });
@@ -193,7 +193,7 @@ TEST_F(Stories260K, EvaluationStories_Have70718PredictedTokens) {
 
 TEST_F(Stories260K, EvaluationStories_EqualTheBestScoreRuleAndRoundTrip) {
   const auto entries = entries_of(std::as_bytes(std::span(file_)));
-  for_each_document(text_, kEndOfText, [&](std::string_view story) {
+  for_each_document(text_, kDocumentSeparator, [&](std::string_view story) {
     // The reference is quadratic.
     const std::string_view beginning = story.substr(0, 150);
     EXPECT_EQ(tokenizer_->encode(beginning), reference_encode(entries, beginning));

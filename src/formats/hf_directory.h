@@ -6,23 +6,21 @@
 #pragma once
 
 #include <filesystem>
-#include <memory>
 #include <string>
-#include <vector>
 
-#include "io/safetensors.h"
 #include "model/config.h"
+#include "model/tensor_set.h"
 
 namespace taper {
 
 struct HfModel {
   ModelConfig config;
-  std::vector<std::shared_ptr<const SafetensorsFile>> files;
-  std::vector<TensorView> tensors;  // views into files, in execution order; known buffers left out
-  std::string tokenizer_json;       // empty when there is none
+  TensorSet tensors;           // in execution order, views into the files, which it keeps
+  std::string tokenizer_json;  // empty when there is none
 };
 
-// FormatError, ShapeError: see also Checkpoint::open, which this applies to a split model.
+// FormatError, ShapeError, as check_tensors has them: a tensor that the model lacks or does not
+// know is named. Known buffers are left out.
 HfModel read_hf_directory(const std::filesystem::path& directory);
 
 }  // namespace taper

@@ -1,12 +1,12 @@
-#include "model/import.h"
+#include "formats/import.h"
 
 #include <fmt/format.h>
 
 #include "core/error.h"
 #include "core/file.h"
 #include "core/log.h"
-#include "model/hf_directory.h"
-#include "model/llama2c.h"
+#include "formats/hf_directory.h"
+#include "formats/llama2c.h"
 #include "text/llama2c_tokenizer.h"
 #include "text/tokenizer.h"
 
@@ -66,8 +66,7 @@ void import_hf(const fs::path& source, const fs::path& tokenizer, ImportedModel&
   HfModel read = read_hf_directory(source);
   model.format = "huggingface";
   model.config = read.config;
-  model.files = std::move(read.files);
-  for (TensorView& tensor : read.tensors) model.tensors.add_view(std::move(tensor));
+  model.tensors = std::move(read.tensors);
   if (!tokenizer.empty()) {
     model.tokenizer_json = read_tokenizer(tokenizer);
     check_vocabulary(model.tokenizer_json, tokenizer.string(), model.config, /*equal=*/false);

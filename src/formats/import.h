@@ -3,9 +3,7 @@
 #pragma once
 
 #include <filesystem>
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "model/checkpoint.h"
 #include "model/tensor_set.h"
@@ -18,7 +16,6 @@ struct ImportedModel {
   TaperState taper;            // plain; its source names format and file
   std::string tokenizer_json;  // empty: none
   TensorSet tensors;
-  std::vector<std::shared_ptr<const SafetensorsFile>> files;  // what the views in tensors need
 };
 
 // `source` is a file (llama2.c) or a directory (Hugging Face). `tokenizer` is a tokenizer.json or a

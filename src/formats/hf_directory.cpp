@@ -1,4 +1,4 @@
-#include "model/hf_directory.h"
+#include "formats/hf_directory.h"
 
 #include <fmt/format.h>
 
@@ -38,7 +38,16 @@ std::map<std::string, std::string> read_weight_map(const fs::path& index) {
   return files;
 }
 
-void read_shards(const fs::path& directory, const fs::path& index, HfModel& model) {
+TensorSet read_file_of_weights(const fs::path& path) {
+  const auto file = std::make_shared<const SafetensorsFile>(path);
+  TensorSet tensors;
+  tensors.keep(file);
+  for (const TensorView& tensor : file->tensors()) tensors.add_view(tensor);
+  return tensors;
+}
+
+TensorSet read_shards(const fs::path& directory, const fs::path& index) {
+  TensorSet tensors;
   const auto weight_map = read_weight_map(index);
   std::set<std::string> names;
   for (const auto& [tensor, file] : weight_map) names.insert(file);
@@ -47,8 +56,9 @@ void read_shards(const fs::path& directory, const fs::path& index, HfModel& mode
       throw FormatError(
           fmt::format("{}: names the file {}, which is absent", index.string(), name));
     }
-    model.files.push_back(std::make_shared<const SafetensorsFile>(directory / name));
-    for (const TensorView& tensor : model.files.back()->tensors()) {
+    const auto shard = std::make_shared<const SafetensorsFile>(directory / name);
+    tensors.keep(shard);
+    for (const TensorView& tensor : shard->tensors()) {
       const auto it = weight_map.find(tensor.name);
       if (it == weight_map.end() || it->second != name) {
         throw FormatError(fmt::format(
@@ -56,26 +66,26 @@ void read_shards(const fs::path& directory, const fs::path& index, HfModel& mode
             index.filename().string(),
             it == weight_map.end() ? std::string("does not list") : "places in " + it->second));
       }
-      model.tensors.push_back(tensor);
+      tensors.add_view(tensor);
     }
   }
-  if (model.tensors.size() == weight_map.size()) return;
+  if (tensors.views().size() == weight_map.size()) return tensors;
   std::set<std::string_view> present;
-  for (const TensorView& tensor : model.tensors) present.insert(tensor.name);
+  for (const TensorView& tensor : tensors.views()) present.insert(tensor.name);
   for (const auto& [tensor, file] : weight_map) {
     if (present.contains(tensor)) continue;
     throw FormatError(
         fmt::format("{}: places tensor {} in {}, which lacks it", index.string(), tensor, file));
   }
+  return tensors;
 }
 
 // The tensors that the model has, in the order of expected_tensors.
-std::vector<TensorView> in_order(const ModelConfig& config, std::span<const TensorView> tensors) {
-  std::map<std::string_view, const TensorView*> present;
-  for (const TensorView& tensor : tensors) present.emplace(tensor.name, &tensor);
-  std::vector<TensorView> ordered;
+TensorSet in_order(const ModelConfig& config, TensorSet tensors) {
+  TensorSet ordered;
   for (const TensorSpec& spec : expected_tensors(config, {}))
-    ordered.push_back(*present.at(spec.name));
+    ordered.add_view(tensors.at(spec.name));
+  ordered.keep(std::make_shared<const TensorSet>(std::move(tensors)));
   return ordered;
 }
 
@@ -88,18 +98,18 @@ HfModel read_hf_directory(const fs::path& directory) {
   const fs::path index = directory / "model.safetensors.index.json";
   if (!fs::exists(config)) throw FormatError(directory.string() + ": no config.json in it");
   model.config = from_config_json(read_json(config), config.string());
+  TensorSet tensors;
   if (fs::exists(weights)) {
-    model.files.push_back(std::make_shared<const SafetensorsFile>(weights));
-    model.tensors = model.files.back()->tensors();
+    tensors = read_file_of_weights(weights);
   } else if (fs::exists(index)) {
-    read_shards(directory, index, model);
+    tensors = read_shards(directory, index);
   } else {
     throw FormatError(
         directory.string() + ": neither model.safetensors nor its index in it",
         "weights in other formats (.bin, .pth) have to be saved as safetensors first");
   }
-  check_tensors(model.config, {}, model.tensors, directory.string());
-  model.tensors = in_order(model.config, model.tensors);
+  check_tensors(model.config, {}, tensors.views(), directory.string());
+  model.tensors = in_order(model.config, std::move(tensors));
   const fs::path tokenizer = directory / "tokenizer.json";
   if (fs::exists(tokenizer)) model.tokenizer_json = read_file(tokenizer, kMaxJsonBytes);
   return model;

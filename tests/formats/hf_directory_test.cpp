@@ -1,4 +1,4 @@
-#include "model/hf_directory.h"
+#include "formats/hf_directory.h"
 
 #include <gtest/gtest.h>
 
@@ -44,12 +44,12 @@ class SplitModel : public testing::Test {
 
 TEST_F(SplitModel, Shards_AreJoinedInOrder) {
   const HfModel read = read_hf_directory(dir_.path());
-  ASSERT_EQ(read.tensors.size(), model_.tensors.views().size());
-  for (size_t i = 0; i < read.tensors.size(); ++i) {
+  const auto tensors = read.tensors.views();
+  ASSERT_EQ(tensors.size(), model_.tensors.views().size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
     const TensorView& expected = model_.tensors.views()[i];
-    ASSERT_EQ(read.tensors[i].name, expected.name);
-    EXPECT_EQ(std::memcmp(read.tensors[i].data.data(), expected.data.data(), expected.data.size()),
-              0);
+    ASSERT_EQ(tensors[i].name, expected.name);
+    EXPECT_EQ(std::memcmp(tensors[i].data.data(), expected.data.data(), expected.data.size()), 0);
   }
 }
 
@@ -92,6 +92,33 @@ TEST_F(SplitModel, IndexThatLeavesTheDirectory_IsRefused) {
   }
   write_file_atomically(dir_ / "model.safetensors.index.json", "{}");
   EXPECT_ERROR(read_hf_directory(dir_.path()), FormatError, "weight_map");
+}
+
+TEST_F(SplitModel, TensorThatTheModelDoesNotKnow_IsNamed) {
+  TensorView stray = parts_[1].front();
+  stray.name = "model.layers.0.self_attn.q_norm.weight";
+  parts_[1].push_back(stray);
+  index_["weight_map"][stray.name] = kFiles[1];
+  write();
+  EXPECT_ERROR(read_hf_directory(dir_.path()), FormatError, stray.name.c_str(), "no place");
+}
+
+TEST(HfDirectory, TensorsInOneFile_AreReadInOrderAndAnUnknownOneIsNamed) {
+  const TempDir dir;
+  const test::RandomModel model = test::random_model(22, TaperScope::kNone, true);
+  fs::create_directories(dir.path());
+  write_file_atomically(dir / "config.json", to_config_json(model.config).dump());
+  std::vector<TensorView> views(model.tensors.views().rbegin(), model.tensors.views().rend());
+  write_safetensors(dir / "model.safetensors", views);
+  const HfModel read = read_hf_directory(dir.path());
+  EXPECT_EQ(read.tensors.views().front().name, model.tensors.views().front().name);
+  EXPECT_EQ(to_float32(read.tensors.views().back()), to_float32(model.tensors.views().back()));
+
+  TensorView stray = views.front();
+  stray.name = "model.layers.0.mlp.router.weight";
+  views.push_back(stray);
+  write_safetensors(dir / "model.safetensors", views);
+  EXPECT_ERROR(read_hf_directory(dir.path()), FormatError, stray.name.c_str(), "no place");
 }
 
 TEST(HfDirectory, WithoutWeightsOrConfig_SaysWhatIsMissing) {

@@ -1,4 +1,4 @@
-#include "model/llama2c.h"
+#include "formats/llama2c.h"
 
 #include <gtest/gtest.h>
 
