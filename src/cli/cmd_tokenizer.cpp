@@ -99,7 +99,7 @@ void add_tokenizer(CLI::App& app, fs::path& path) {
   app.add_option("--tokenizer", path, "tokenizer.json")->required();
 }
 
-void setup_train(CLI::App& group) {
+void setup_tokenizer_train(CLI::App& group) {
   auto options = std::make_shared<TrainOptions>();
   CLI::App& app = add_subcommand(group, "train", "learn a byte-level BPE vocabulary from text");
   app.add_option("--input", options->inputs, "text files, or folders of .txt files")->required();
@@ -152,7 +152,7 @@ void setup_decode(CLI::App& group) {
 
 void setup_tokenizer(CLI::App& parent) {
   CLI::App& group = add_command_group(parent, kPrepare, "tokenizer", "make and use tokenizers");
-  setup_train(group);
+  setup_tokenizer_train(group);
   setup_encode(group);
   setup_decode(group);
 }

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "core/bf16.h"
+#include "kernels/types.h"
 #include "ops/context.h"
 
 namespace taper {

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "kernels/folded_weight.h"
 
 namespace taper {
 namespace {
@@ -30,17 +31,23 @@ std::vector<double> fold_factors(const Checkpoint& checkpoint, const NormSite& s
   return factors;
 }
 
-void scale_input(const TensorView& weight, const std::vector<double>& factors, std::span<float> out,
-                 const std::string& what) {
+// The weight with the factors multiplied in, in double and rounded once.
+void fold_rows(const TensorView& weight, const std::vector<double>& factors, std::span<float> out,
+               const std::string& file) {
   const std::vector<float> values = to_float32(weight);
   const size_t width = factors.size();
   TAPER_CHECK(values.size() == out.size() && values.size() % width == 0);
-  for (size_t index = 0; index < values.size(); ++index) {
-    out[index] = static_cast<float>(static_cast<double>(values[index]) * factors[index % width]);
-    if (!std::isfinite(out[index])) {
-      throw NumericsError(fmt::format("{}: folding makes {}[{}, {}] {} (it was {})", what,
-                                      weight.name, index / width, index % width, out[index],
-                                      values[index]));
+  std::vector<double> row(width);
+  for (size_t begin = 0; begin < values.size(); begin += width) {
+    std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(begin), width, row.begin());
+    fold_weight<double>({0, 1}, static_cast<int64_t>(width), row.data(), factors.data(),
+                        row.data());
+    for (size_t i = 0; i < width; ++i) {
+      out[begin + i] = static_cast<float>(row[i]);
+      if (!std::isfinite(out[begin + i]))
+        throw NumericsError(fmt::format("{}: folding makes {}[{}, {}] {} (it was {})", file,
+                                        weight.name, begin / width, i, out[begin + i],
+                                        values[begin + i]));
     }
   }
 }
@@ -108,7 +115,7 @@ FoldedModel fold(const Checkpoint& checkpoint) {
       tensors->add_view(tensor);
       continue;
     }
-    scale_input(tensor, it->second, tensors->add(spec.name, spec.shape), checkpoint.what());
+    fold_rows(tensor, it->second, tensors->add(spec.name, spec.shape), checkpoint.what());
     folded.changed.push_back(spec.name);
     factors.erase(it);
   }

@@ -46,10 +46,10 @@ TokenShard open_shard(const std::filesystem::path& path, int64_t vocab_size,
   return shard;
 }
 
-std::vector<int64_t> document_starts(const TokenShard& shard, int64_t bos_id, int64_t eos_id) {
+std::vector<int64_t> document_starts(const TokenShard& shard, const Framing& framing) {
   std::vector<int64_t> starts = {0};
   for (int64_t i = 1; i < shard.size(); ++i)
-    if (shard[i] == bos_id || (shard[i - 1] == eos_id && eos_id >= 0)) starts.push_back(i);
+    if (shard[i] == framing.before || shard[i - 1] == framing.after) starts.push_back(i);
   return starts;
 }
 
@@ -83,8 +83,7 @@ int64_t WindowSampler::place(int64_t index, int64_t rows, int64_t row) const {
 
 Batch WindowSampler::random(int64_t index, int64_t rows) const {
   Batch batch = empty_batch(rows, window_);
-  for (int64_t row = 0; row < rows; ++row)
-    fill_row(shard_, place(index, rows, row), row, batch);
+  for (int64_t row = 0; row < rows; ++row) fill_row(shard_, place(index, rows, row), row, batch);
   return batch;
 }
 

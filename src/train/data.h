@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "io/token_shard.h"
+#include "text/framing.h"
 #include "text/tokenizer.h"
 #include "train/pass/lane.h"
 
@@ -29,9 +30,9 @@ struct Batch {
 TokenShard open_shard(const std::filesystem::path& path, int64_t vocab_size,
                       const Tokenizer* tokenizer, int64_t window);
 
-// Where the documents of a shard start: at its first token, at every BOS, and behind every
-// end-of-text. Either id may be -1: the tokenizer has none.
-std::vector<int64_t> document_starts(const TokenShard& shard, int64_t bos_id, int64_t eos_id);
+// Where the documents of a shard start: at its first token, at every token that stands before one,
+// and behind every token that stands after one.
+std::vector<int64_t> document_starts(const TokenShard& shard, const Framing& framing);
 
 enum class WindowStart { kAnywhere, kDocument, kMixed };
 WindowStart parse_window_start(std::string_view text, const std::string& where);  // ConfigError

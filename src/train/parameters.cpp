@@ -107,23 +107,26 @@ void ModelParameters<R>::initialize(double std, bool scale_residual, uint64_t se
 template <typename R>
 void ModelParameters<R>::load(const Checkpoint& checkpoint) {
   const bool tapered = !checkpoint.taper().tapered.empty();
-  const SafetensorsFile& file = checkpoint.tensors();
+  const TensorSet& tensors = checkpoint.tensors();
   for (const ParameterSlice& slice : layout_.slices()) {
     if (!tapered && slice.range.begin >= layout_.gamma_t().begin) break;
-    const TensorView& tensor = file.at(slice.name);
-    if (tensor.shape != slice.shape)
-      throw ShapeError(fmt::format("{}: tensor {} has shape [{}], expected [{}]",
-                                   file.path().string(), tensor.name,
-                                   fmt::join(tensor.shape, ", "), fmt::join(slice.shape, ", ")),
-                       "the checkpoint belongs to a model of another shape");
-    const std::vector<float> data = to_float32(tensor);
+    const TensorView* tensor = tensors.find(slice.name);
+    if (!tensor)
+      throw FormatError(fmt::format("{}: has no tensor {}", checkpoint.what(), slice.name),
+                        "the checkpoint belongs to a model with other norms");
+    if (tensor->shape != slice.shape)
+      throw ShapeError(
+          fmt::format("{}: tensor {} has shape [{}], expected [{}]", checkpoint.what(),
+                      tensor->name, fmt::join(tensor->shape, ", "), fmt::join(slice.shape, ", ")),
+          "the checkpoint belongs to a model of another shape");
+    const std::vector<float> data = to_float32(*tensor);
     std::copy(data.begin(), data.end(), values().data() + slice.range.begin);
   }
   if (!tapered) return;
   for (const ParameterLayout::Norm& norm : layout_.norms())
     if (norm.in_scope)
       scales_.at(static_cast<size_t>(norm.site.index)) =
-          to_float32(file.at(norm.site.taper_scale())).at(0);
+          to_float32(tensors.at(norm.site.taper_scale())).at(0);
   taper_begun_ = true;
 }
 

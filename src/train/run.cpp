@@ -82,8 +82,7 @@ void open_data(const ModelConfig& model, Run& run) {
   const WindowStart start = parse_window_start(config.data.start, "config");
   std::vector<int64_t> documents;
   if (start != WindowStart::kAnywhere)
-    documents =
-        document_starts(*run.train_shard, run.tokenizer->bos_id(), run.tokenizer->eos_id());
+    documents = document_starts(*run.train_shard, framing_of(*run.tokenizer));
   run.sampler = std::make_unique<WindowSampler>(*run.train_shard, run.window,
                                                 static_cast<uint64_t>(config.train.seed), start,
                                                 std::move(documents));
@@ -146,11 +145,10 @@ void resume(int64_t step, Run& run) {
                                        *run.weights, *run.gamma_t);
   TAPER_CHECK(run.state.step == step);
   if (run.state.train_tokens != run.train_shard->size())
-    throw ConfigError(
-        fmt::format("{}: holds {} tokens, the run was started with {}",
-                    run.train_shard->path().string(), run.train_shard->size(),
-                    run.state.train_tokens),
-        "resume with the same data, or start a new run with another --out");
+    throw ConfigError(fmt::format("{}: holds {} tokens, the run was started with {}",
+                                  run.train_shard->path().string(), run.train_shard->size(),
+                                  run.state.train_tokens),
+                      "resume with the same data, or start a new run with another --out");
   run.taper.calibration.resize(run.model->layout().norms().size());
   log_info("resumed at step {} of {}", step, run.config.train.steps);
 }

@@ -61,12 +61,13 @@ struct Attention {
   }
   int64_t pairs() const { return shape.time * (shape.time + 1) / 2; }
   void forward() {
-    attention_forward_groups<float>(shape, {0, 1}, qkv.data(), cosines.data(), sines.data(), out.data(),
-                             lse.data(), scratch.data());
+    attention_forward_groups<float>(shape, {0, 1}, qkv.data(), cosines.data(), sines.data(),
+                                    out.data(), lse.data(), scratch.data());
   }
   void backward() {
-    attention_backward_groups<float>(shape, {0, 1}, qkv.data(), cosines.data(), sines.data(), out.data(),
-                              lse.data(), dout.data(), dqkv.data(), scratch.data());
+    attention_backward_groups<float>(shape, {0, 1}, qkv.data(), cosines.data(), sines.data(),
+                                     out.data(), lse.data(), dout.data(), dqkv.data(),
+                                     scratch.data());
   }
 };
 
@@ -114,7 +115,8 @@ TEST(InstructionCount, Swiglu) {
         swiglu_forward_rows<float>({0, rows}, width, gate_up.data(), y.data());
       });
   expect_at_most(rows * width, {43.5, 42}, [&] {
-    swiglu_backward_rows<float>({0, rows}, width, gate_up.data(), dy.data(), dgate_up.data(), y.data());
+    swiglu_backward_rows<float>({0, rows}, width, gate_up.data(), dy.data(), dgate_up.data(),
+                                y.data());
   });
 }
 
@@ -122,9 +124,10 @@ TEST(InstructionCount, AdamW) {
   const int64_t count = 1024;
   auto p = values(count, 1), g = values(count, 2), m = values(count, 3), v = values(count, 4);
   for (float& x : v) x *= x;
-  const AdamWArgs args{p.data(), g.data(), m.data(), v.data(), 1e-3, 0.9,
-                       0.95,     1e-8,     0.1,      1,        1,    false};
-  expect_at_most(count, {29, 26}, [&] { adamw_range(args, {0, count}); });
+  const AdamWOptions options{.learning_rate = 1e-3, .weight_decay = 0.1};
+  expect_at_most(count, {29, 26}, [&] {
+    adamw_range(options, {0, count}, p.data(), g.data(), m.data(), v.data());
+  });
 }
 
 }  // namespace

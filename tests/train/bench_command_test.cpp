@@ -20,7 +20,7 @@ CommandResult bench(const std::string& shape, std::vector<std::string> more) {
   std::vector<std::string> arguments = {"bench",    "train", "--shape",   shape,
                                         "--rounds", "1",     "--seconds", "0.01"};
   arguments.insert(arguments.end(), more.begin(), more.end());
-  return run_command("taper-train", arguments);
+  return run_command("taper", arguments);
 }
 
 TEST(BenchTrainCommand, Json_HasARowForEachNormWithTheContractsKeys) {
@@ -63,7 +63,7 @@ TEST(BenchTrainCommand, AgainstPyTorch_AddsThePeerToEachRow) {
   tiny.config.model.kv_heads = tiny.config.model.heads;
   const CommandResult result =
       run_command("/bin/sh", {"-c", "cd " TAPER_SOURCE_DIR " && " TAPER_BIN_DIR
-                                    "/taper-train bench train --rounds 1 --seconds 0.01 --json "
+                                    "/taper bench train --rounds 1 --seconds 0.01 --json "
                                     "--against torch-eager --shape " +
                                         tiny.write_config().string()});
   ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -73,6 +73,7 @@ TEST(BenchTrainCommand, AgainstPyTorch_AddsThePeerToEachRow) {
   EXPECT_EQ(rows[1]["peer"], "torch-eager");
   EXPECT_GT(rows[1]["peer_tokens_per_s"], 0);
   EXPECT_GT(rows[1]["peer_peak_memory_mb"], 50);
+  EXPECT_LT(Json::parse(result.out)["peer_checks"][0]["gradient"], 1e-3);
   const double ratio =
       rows[1]["tokens_per_s"].get<double>() / rows[1]["peer_tokens_per_s"].get<double>();
   EXPECT_NEAR(rows[1]["ratio"].get<double>(), ratio, 1e-6 * ratio);
@@ -90,9 +91,11 @@ TEST(BenchTrainCommand, WhatItDoesNotKnow_IsNamed) {
   expect_error(bench(config, {"--dtype", "fp16"}), "fp32 or bf16");
   expect_error(bench(config, {"--norm", "taperd"}), "plain, taper or settled");
   for (const char* seconds : {"nan", "-1"})
-    expect_error(run_command("taper-train", {"bench", "train", "--seconds", seconds}),
+    expect_error(run_command("taper", {"bench", "train", "--seconds", seconds}),
                  "0 to 3600 seconds");
   expect_error(bench(config, {"--against", "jax"}), "torch-eager or torch-compile");
+  tiny.config.train.window = 17;
+  expect_error(bench(tiny.write_config().string(), {}), "exceeds the model's context (16)");
 }
 
 TEST(BenchTrainCommand, PeerThatIsNotInstalled_PointsToTheSetUp) {

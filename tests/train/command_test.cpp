@@ -28,7 +28,7 @@ CommandResult train(const TinyRun& tiny, std::vector<std::string> more = {}) {
   std::vector<std::string> arguments = {"train", tiny.write_config().string(), "--out",
                                         tiny.run().string()};
   arguments.insert(arguments.end(), more.begin(), more.end());
-  return run_command("taper-train", arguments);
+  return run_command("taper", arguments);
 }
 
 TEST(TrainCommand, Json_PrintsOneObjectWithTheContractsKeys) {
@@ -42,7 +42,7 @@ TEST(TrainCommand, Json_PrintsOneObjectWithTheContractsKeys) {
 }
 
 TEST(TrainCommand, HelpConfig_ListsEveryKeyWithItsDefault) {
-  const CommandResult result = run_command("taper-train", {"train", "--help-config"});
+  const CommandResult result = run_command("taper", {"train", "--help-config"});
   EXPECT_EQ(result.exit_code, 0);
   for (const char* part : {"learning_rate", "0.0003", "[taper]", "skip_first_position"})
     EXPECT_THAT(result.out, HasSubstr(part));
@@ -70,7 +70,7 @@ TEST(TrainCommand, IgnoredSettings_AreWarnedAboutOnce) {
 class Process {
  public:
   Process(const TinyRun& tiny, std::vector<std::string> more, rlim_t file_limit = RLIM_INFINITY) {
-    std::vector<std::string> words = {std::string(TAPER_BIN_DIR) + "/taper-train",
+    std::vector<std::string> words = {std::string(TAPER_BIN_DIR) + "/taper",
                                       "train",
                                       tiny.write_config().string(),
                                       "--out",
@@ -187,7 +187,7 @@ TEST(TrainCommand, ModelBeyondTheMemory_ExitsWith5BeforeItTakesAny) {
 TEST(TrainCommand, UnwritableFolder_ExitsWith5) {
   TinyRun tiny;
   const CommandResult result =
-      run_command("taper-train", {"train", tiny.write_config().string(), "--out", "/proc/no/such"});
+      run_command("taper", {"train", tiny.write_config().string(), "--out", "/proc/no/such"});
   EXPECT_EQ(result.exit_code, 5);
   EXPECT_THAT(result.err, HasSubstr("--out"));
 }

@@ -1,14 +1,14 @@
-// Tiny random models for the tests of the training graph: no weight is 0 or 1 by construction.
+// Tiny random models for the tests of training: no weight is 0 or 1 by construction, and the same
+// ones in float and in double.
 #pragma once
 
-#include <torch/types.h>
-
 #include <cmath>
-#include <map>
 #include <string>
+#include <vector>
 
 #include "core/random.h"
-#include "train/nn/transformer.h"
+#include "train/data.h"
+#include "train/parameters.h"
 
 namespace taper::test {
 
@@ -27,39 +27,73 @@ inline ModelConfig tiny_config(bool tied = true) {
   return config;
 }
 
-inline void randomize(ParameterBuffer& parameters, uint64_t seed) {
-  torch::NoGradGuard no_grad;
+// Matrices of standard deviation `spread`, norm weights in 0.7..1.3; slices from `from` on.
+template <typename R>
+void randomize(ModelParameters<R>& parameters, uint64_t seed, double spread = 0.3,
+               int64_t from = 0) {
   Random random(seed, 99);
-  for (const auto& slice : parameters.slices()) {
-    torch::Tensor draws = torch::empty(slice.spec.shape, torch::kFloat64);
-    double* out = draws.data_ptr<double>();
-    const bool vector = slice.spec.shape.size() == 1;
-    for (int64_t i = 0; i < slice.size(); ++i)
-      out[i] = vector ? 0.7 + 0.6 * random.uniform() : 0.3 * random.normal();
-    parameters.value(slice).copy_(draws);
+  for (const ParameterSlice& slice : parameters.layout().slices()) {
+    if (slice.range.begin < from) continue;
+    const bool vector = slice.shape.size() == 1;
+    for (int64_t i = slice.range.begin; i < slice.range.end; ++i)
+      parameters.values()[static_cast<size_t>(i)] =
+          static_cast<float>(vector ? 0.7 + 0.6 * random.uniform() : spread * random.normal());
   }
 }
 
-inline torch::Tensor random_ids(int64_t batch, int64_t time, int64_t vocab, uint64_t seed) {
-  torch::Tensor ids = torch::empty({batch, time}, torch::kInt64);
+// Scales unlike each other, norm by norm.
+inline std::vector<double> some_scales(const ModelConfig& config) {
+  std::vector<double> scales;
+  for (size_t i = 0; i < norm_sites(config).size(); ++i)
+    scales.push_back(static_cast<float>(0.6 + 0.07 * static_cast<double>(i)));
+  return scales;
+}
+
+// A model in mid-taper (an untapered one where nothing is in scope): random weights, gamma~ unlike
+// gamma.
+template <typename R>
+ModelParameters<R> random_model(const ModelConfig& config, TaperScope scope, uint64_t seed = 5,
+                                double spread = 0.3, const std::vector<std::string>& folded = {}) {
+  ModelParameters<R> model(config, scope, folded);
+  randomize(model, seed, spread);
+  if (scope == TaperScope::kNone) return model;
+  model.begin_taper(some_scales(config));
+  randomize(model, seed + 1, spread, model.layout().gamma_t().begin);
+  return model;
+}
+
+inline std::vector<int64_t> random_ids(int64_t count, int64_t vocab, uint64_t seed) {
   Random random(seed, 7);
-  for (int64_t i = 0; i < ids.numel(); ++i)
-    ids.data_ptr<int64_t>()[i] = static_cast<int64_t>(random.below(static_cast<uint64_t>(vocab)));
+  std::vector<int64_t> ids(static_cast<size_t>(count));
+  for (int64_t& id : ids) id = static_cast<int64_t>(random.below(static_cast<uint64_t>(vocab)));
   return ids;
 }
 
-// A model in mid-taper: random weights, gamma~ unlike gamma, scales unlike each other.
-inline Transformer tapered_model(const ModelConfig& config, TaperScope scope, torch::Dtype dtype,
-                                 uint64_t seed = 5) {
-  Transformer model(config, scope, {}, dtype);
-  randomize(model.parameters(), seed);
-  std::map<std::string, double> scales;
-  double scale = 0.6;
-  for (const NormSite& site : norm_sites(config))
-    if (in_scope(site, scope)) scales[site.name] = (scale += 0.07);
-  model.begin_taper(scales);
-  randomize(model.taper_parameters(), seed + 1);
-  return model;
+inline Batch random_batch(int64_t rows, int64_t window, int64_t vocab, uint64_t seed = 1) {
+  return {rows, window, random_ids(rows * window, vocab, seed),
+          random_ids(rows * window, vocab, seed + 1)};
+}
+
+// ||a - b|| / ||b||; 0 when both are 0.
+template <typename A, typename B>
+double relative_error(const A& a, const B& b) {
+  double squares = 0, error = 0;
+  for (size_t i = 0; i < b.size(); ++i) {
+    const double x = a[i], y = b[i];
+    squares += y * y;
+    error += (x - y) * (x - y);
+  }
+  return error == 0 ? 0 : std::sqrt(error / squares);
+}
+
+template <typename R>
+std::vector<double> gradients_of(const ModelParameters<R>& model) {
+  return {model.gradients().begin(), model.gradients().end()};
+}
+
+template <typename R>
+std::span<R> part(std::span<R> all, Range range) {
+  return all.subspan(static_cast<size_t>(range.begin), static_cast<size_t>(range.size()));
 }
 
 }  // namespace taper::test

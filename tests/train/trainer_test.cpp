@@ -17,6 +17,10 @@ namespace {
 using test::TinyRun;
 using testing::HasSubstr;
 
+TrainSummary train(const TinyRun& tiny, bool resume) {
+  return Trainer(open_run(tiny.resolved(), tiny.run(), resume)).run();
+}
+
 std::vector<Json> rows_of(const std::filesystem::path& run, const std::string& kind) {
   std::vector<Json> rows;
   std::ifstream file(run / "metrics.jsonl");
@@ -30,7 +34,7 @@ std::vector<Json> rows_of(const std::filesystem::path& run, const std::string& k
 TEST(Trainer, WholeRun_GoesThroughThePhasesAndLearns) {
   TinyRun tiny;
   tiny.config.log.every = 1;
-  const TrainSummary summary = Trainer(tiny.resolved(), tiny.run(), false).run();
+  const TrainSummary summary = train(tiny, false);
   EXPECT_EQ(summary.step, 40);
   EXPECT_EQ(summary.gate, 0);
 
@@ -61,37 +65,48 @@ TEST(Trainer, WholeRun_GoesThroughThePhasesAndLearns) {
 
 TEST(Trainer, ScalesAtTheTaperStart_AreTheCalibrated) {
   TinyRun tiny;
-  Trainer(tiny.resolved(), tiny.run(), false).run();
+  train(tiny, false);
   const Json row = rows_of(tiny.run(), "calibration").at(0);
   EXPECT_EQ(row["step"], 10);
   const TaperState state = Checkpoint::open(tiny.run() / "checkpoints/step-10").taper();
-  for (const Json& norm : row["norms"]) {
-    const std::string name = norm["name"];
-    EXPECT_EQ(norm["c"].get<double>(),
-              calibrated_scale(name, state.numerators.at(name), state.denominators.at(name), 0.01));
+  ASSERT_EQ(row["norms"].size(), state.calibration.size());
+  for (size_t i = 0; i < state.calibration.size(); ++i) {
+    const NormAverages& averages = state.calibration[i];
+    EXPECT_EQ(row["norms"][i]["c"].get<double>(),
+              calibrated_scale("", averages.numerator, averages.denominator, 0.01));
   }
   EXPECT_EQ(row["s_tgt"].get<double>(), ema_mean(state.final_scale, 0.01));
 }
 
 // Resume equals no interruption, bit for bit, with the break inside each phase and on each
-// boundary.
-class Resume : public testing::TestWithParam<int64_t> {};
+// boundary, on any number of threads and in both types.
+struct Break {
+  int64_t step, threads;
+  const char* dtype;
+
+  friend std::ostream& operator<<(std::ostream& out, const Break& b) {
+    return out << "step " << b.step << ", " << b.threads << " threads, " << b.dtype;
+  }
+};
+
+class Resume : public testing::TestWithParam<Break> {};
 
 TEST_P(Resume, AfterABreak_GivesTheBitsOfAnUnbrokenRun) {
+  const Break& at = GetParam();
   TinyRun whole, broken;
-  Trainer(whole.resolved(), whole.run(), false).run();
-
-  broken.config.data = whole.config.data;
-  broken.config.train.checkpoint_every = GetParam();
-  {
-    Trainer first(broken.resolved(), broken.run(), false);
-    first.run();
+  for (TinyRun* tiny : {&whole, &broken}) {
+    tiny->config.data = whole.config.data;
+    tiny->config.train.threads = at.threads;
+    tiny->config.train.dtype = at.dtype;
   }
-  // What a kill right after the checkpoint of step N leaves: `latest` names it.
-  std::ofstream(broken.run() / "checkpoints/latest") << "step-" << GetParam() << "\n";
-  for (int64_t step = GetParam() + 1; step <= 40; ++step)
+  train(whole, false);
+  broken.config.train.checkpoint_every = at.step;
+  train(broken, false);
+  // What a kill right after the checkpoint of that step leaves: `latest` names it.
+  std::ofstream(broken.run() / "checkpoints/latest") << "step-" << at.step << "\n";
+  for (int64_t step = at.step + 1; step <= 40; ++step)
     std::filesystem::remove_all(broken.run() / "checkpoints" / ("step-" + std::to_string(step)));
-  Trainer(broken.resolved(), broken.run(), true).run();
+  train(broken, true);
 
   for (const char* file : {"model.safetensors", "train.safetensors"}) {
     const auto name = std::filesystem::path("checkpoints/step-40") / file;
@@ -100,7 +115,39 @@ TEST_P(Resume, AfterABreak_GivesTheBitsOfAnUnbrokenRun) {
   EXPECT_EQ(rows_of(broken.run(), "end").size(), 1u) << "rows of the lost steps are dropped";
 }
 
-INSTANTIATE_TEST_SUITE_P(AcrossPhases, Resume, testing::Values(3, 9, 10, 11, 17, 24, 25, 26, 39));
+std::vector<Break> breaks() {
+  std::vector<Break> all;
+  for (const int64_t step : {3, 9, 10, 11, 17, 24, 25, 26, 39}) {
+    all.push_back({step, 1, "fp32"});
+    all.push_back({step, 2, "bf16"});
+  }
+  for (const int64_t step : {10, 25}) {  // the start and the end of the taper
+    all.push_back({step, 2, "fp32"});
+    all.push_back({step, 3, "fp32"});
+    all.push_back({step, 1, "bf16"});
+    all.push_back({step, 3, "bf16"});
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(AcrossPhases, Resume, testing::ValuesIn(breaks()));
+
+// The same windows in micro-batches 2 x 2 and 1 x 4: the losses of every step are equal to
+// rounding, over all phases.
+TEST(Trainer, MicroBatches_ChangeRoundingOnly) {
+  TinyRun apart, together;
+  together.config.data = apart.config.data;
+  apart.config.log.every = together.config.log.every = 1;
+  apart.config.train.batch = apart.config.train.accumulate = 2;
+  together.config.train.batch = 4;
+  together.config.train.accumulate = 1;
+  train(apart, false);
+  train(together, false);
+  const auto a = rows_of(apart.run(), "train"), b = rows_of(together.run(), "train");
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i)
+    EXPECT_NEAR(a[i]["loss"].get<double>(), b[i]["loss"].get<double>(), i < 10 ? 1e-6 : 1e-3) << i;
+}
 
 TEST(Trainer, TwoThreads_ChangeRoundingOnly) {
   TinyRun one, two;
@@ -110,8 +157,8 @@ TEST(Trainer, TwoThreads_ChangeRoundingOnly) {
   two.config.train.batch = 4;
   two.config.train.accumulate = 1;
   two.config.train.threads = 2;
-  const double a = Trainer(one.resolved(), one.run(), false).run().valid_loss;
-  const double b = Trainer(two.resolved(), two.run(), false).run().valid_loss;
+  const double a = train(one, false).valid_loss;
+  const double b = train(two, false).valid_loss;
   EXPECT_NEAR(a, b, 1e-3);
 }
 
@@ -127,7 +174,7 @@ void expect_error(F action, const std::string& part) {
 
 template <typename E>
 void expect_rejected(const TinyRun& tiny, const std::string& part) {
-  expect_error<E>([&] { Trainer(tiny.resolved(), tiny.run(), false); }, part);
+  expect_error<E>([&] { open_run(tiny.resolved(), tiny.run(), false); }, part);
 }
 
 TEST(TrainerBadInput, TaperEndBeforeStart_IsNamed) {
@@ -188,53 +235,70 @@ TEST(TrainerBadInput, RunFolderUnderAFile_IsAResourceError) {
 
 TEST(TrainerBadInput, RunThatExists_AsksForResume) {
   TinyRun tiny;
-  Trainer(tiny.resolved(), tiny.run(), false).run();
+  train(tiny, false);
   expect_rejected<ConfigError>(tiny, "--resume");
 }
 
 TEST(TrainerBadInput, SecondProcessInOneFolder_IsRefused) {
   TinyRun tiny;
-  Trainer first(tiny.resolved(), tiny.run(), false);
+  const Run first = open_run(tiny.resolved(), tiny.run(), false);
   expect_rejected<ResourceError>(tiny, "another process is training here");
 }
 
 TEST(TrainerBadInput, ResumeWithAnotherSetting_NamesIt) {
   TinyRun tiny;
-  Trainer(tiny.resolved(), tiny.run(), false).run();
+  train(tiny, false);
   tiny.config.train.learning_rate = 1e-4;
-  expect_error<ConfigError>([&] { Trainer(tiny.resolved(), tiny.run(), true); }, "learning_rate");
+  expect_error<ConfigError>([&] { open_run(tiny.resolved(), tiny.run(), true); }, "learning_rate");
 }
 
 TEST(TrainerBadInput, CheckpointOfAnotherShape_IsRefused) {
   TinyRun tiny, other;
-  Trainer(tiny.resolved(), tiny.run(), false).run();
+  train(tiny, false);
   other.config.model.width = 32;
-  Trainer(other.resolved(), other.run(), false).run();
+  train(other, false);
   const auto step = std::filesystem::path("checkpoints/step-40/model.safetensors");
   std::filesystem::copy_file(other.run() / step, tiny.run() / step,
                              std::filesystem::copy_options::overwrite_existing);
-  expect_error<ShapeError>([&] { Trainer(tiny.resolved(), tiny.run(), true); }, "shape");
+  expect_error<ShapeError>([&] { open_run(tiny.resolved(), tiny.run(), true); }, "shape");
 }
 
-TEST(Trainer, HugeLearningRate_EndsWithTheFirstBadParameterNamed) {
+// Weights of this size overflow in the first products: the gradient is not finite from step 1 on.
+TEST(Trainer, WeightsThatOverflow_EndTheRunWithTheFirstBadParameterNamed) {
   TinyRun tiny;
-  tiny.config.train.learning_rate = 1;
-  tiny.config.train.clip = 0;
   tiny.config.init.std = 10;
+  tiny.config.model.norm_eps = 1e-5;
+  tiny.config.train.learning_rate = 1;
+  tiny.config.train.warmup = 1;
+  tiny.config.train.clip = 0;
+  tiny.config.train.weight_decay = 0;
   tiny.config.train.max_skipped_steps = 2;
   tiny.config.taper.scope = "none";
-  Trainer trainer(tiny.resolved(), tiny.run(), false);
-  {
-    torch::NoGradGuard no_grad;
-    trainer.model().parameters().values().fill_(std::nanf(""));
-  }
-  expect_error<NumericsError>([&] { trainer.run(); }, "model.");
+  Run run = open_run(tiny.resolved(), tiny.run(), false);
+  for (float& value : run.model->values()) value *= 1e30f;
+  expect_error<NumericsError>([&] { Trainer(std::move(run)).run(); }, "model.");
   EXPECT_EQ(rows_of(tiny.run(), "skipped").size(), 2u);
+}
+
+TEST(Trainer, DivergenceAfterACheckpoint_KeepsIt) {
+  TinyRun tiny;
+  tiny.config.train.max_skipped_steps = 2;
+  tiny.config.taper.scope = "none";
+  train(tiny, false);
+  const auto before = read_file(tiny.run() / "checkpoints/step-40/model.safetensors");
+  tiny.config.train.steps = 40;
+  // The run goes on from its last checkpoint, with weights that overflow.
+  std::ofstream(tiny.run() / "checkpoints/latest") << "step-30\n";
+  Run run = open_run(tiny.resolved(), tiny.run(), true);
+  for (float& value : run.model->values()) value *= 1e30f;
+  expect_error<NumericsError>([&] { Trainer(std::move(run)).run(); }, "model.");
+  EXPECT_EQ(Checkpoint::open(tiny.run()).path().filename(), "step-30");
+  EXPECT_EQ(read_file(tiny.run() / "checkpoints/step-40/model.safetensors"), before);
 }
 
 TEST(Trainer, FineTuningATaperedModel_IsRefusedWithTheWayOut) {
   TinyRun tiny, next;
-  Trainer(tiny.resolved(), tiny.run(), false).run();
+  train(tiny, false);
   next.config.data = tiny.config.data;
   next.config.init.from = tiny.run().string();
   expect_rejected<ConfigError>(next, "taper fold");
