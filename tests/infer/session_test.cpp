@@ -170,7 +170,7 @@ TEST(Session, FoldedModel_EqualsTheTaperedOneAtGateZero) {
     const FoldedModel folded = fold(checkpoint);
     std::filesystem::create_directories(folder / "folded");
     write_checkpoint_files(folder / "folded", folded.plan.config, folded.plan.taper,
-                           folded.tensors.views(), "");
+                           folded.tensors->views(), "");
     const Model before(checkpoint), after(Checkpoint::open(folder / "folded"));
     EXPECT_EQ(after.layers()[0].attention_norm.form, NormForm::kIdentity);
     EXPECT_EQ(after.final_norm().form,
@@ -240,7 +240,7 @@ TEST(Session, Observer_SeesEveryNormsInputInOrderFoldedOnesToo) {
   const FoldedModel folded = fold(checkpoint);
   std::filesystem::create_directories(folder / "folded");
   write_checkpoint_files(folder / "folded", folded.plan.config, folded.plan.taper,
-                         folded.tensors.views(), "");
+                         folded.tensors->views(), "");
   const Model model(Checkpoint::open(folder / "folded"));
   const ModelConfig& config = model.config();
   const auto ids = random_ids(config, 5, 3);
