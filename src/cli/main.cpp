@@ -1,9 +1,7 @@
-// taper: all commands that need no LibTorch. The others are those of taper-train, started from
-// here.
+// taper: the one program, all commands in it.
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
-#include "cli/companion.h"
 #include "cli/program.h"
 
 namespace {
@@ -26,17 +24,14 @@ Examples:
   taper fold runs/tapered folded --verify-data data/valid.tok
   taper generate folded --prompt "In the beginning"
 
-Help on a command: taper COMMAND --help)";
+Help on a command: taper COMMAND --help. All of it on one page: taper manual | man -l -)";
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (taper::is_companion_command(argc, argv))
-    return taper::run_guarded([&] { taper::start_companion(argc, argv); });
   CLI::App root("train transformers without norms, fold the norms away, run what is left");
   taper::set_up_root(root, "taper");
   taper::set_up_commands(root);
-  taper::list_companion_commands(root);
   root.footer(kFooter);
   return taper::run_program(root, argc, argv);
 }
