@@ -1,24 +1,38 @@
 #!/usr/bin/env bash
-# Installs what building, testing and the demo need, and only what is missing:
-#   - Debian 12 packages, with apt-get (through sudo when not root);
-#   - the pinned torch wheel, without its dependencies, in the virtual environment .venv;
-#   - the two small CUDA runtime libraries that its CPU half loads, when no CUDA 13 toolkit has them.
-# With nothing to do it takes a fraction of a second and no network. Every failure is one line and a next step.
+# Installs the Debian 12 packages that the work needs, and only those that are missing, with apt-get (through sudo
+# when not root). With nothing to do it takes a fraction of a second and no network. Every failure is one line and a
+# next step.
+#
+# usage: tools/bootstrap.sh [lint | bench]
+#
+# Without an argument: for building, the tests and the demo; in addition lint: for `make lint`; bench: for
+# `make bench-setup`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-readonly torch_version=2.11.0
-readonly cuda_version='13.0.*'
-readonly needed_mib=4096
 readonly log=build/bootstrap.log
 
-# Tools; libraries; the text of the demo.
-readonly packages=(
-  g++ cmake ninja-build ccache mold clang-format clang-tidy pkg-config git ca-certificates python3 python3-venv
+# Tools; libraries; the text of the demo: 360 MB on a bare Debian.
+packages=(
+  g++ cmake ninja-build ccache mold pkg-config git ca-certificates
   libcli11-dev libdnnl-dev libfmt-dev libhwy-dev libtomlplusplus-dev libutf8proc-dev libxxhash-dev
   nlohmann-json3-dev libgtest-dev libgmock-dev
   bible-kjv
 )
+needed_mib=600
+case ${1:-} in
+  "") ;;
+  lint)  # 300 MB more
+    packages+=(clang-format clang-tidy python3)
+    needed_mib=1000 ;;
+  bench)  # python3-dev: torch.compile includes Python.h
+    packages+=(python3 python3-venv python3-dev)
+    needed_mib=800 ;;
+  *)
+    echo "usage: tools/bootstrap.sh [lint | bench]" >&2
+    exit 2 ;;
+esac
+readonly packages needed_mib
 
 say() { echo "bootstrap: $*"; }
 
@@ -30,14 +44,14 @@ fail() {
 }
 
 # The line of the log that explains a failure best.
-reason() { grep -E '^(E:|ERROR:|Error:|Err:)|No space left' "$log" | tail -n 1 || true; }
+reason() { grep -E '^(E:|Err:)|No space left' "$log" | tail -n 1 || true; }
 
 # explain WHAT: ends the run with the cause found in the log.
 explain() {
   if grep -q 'No space left' "$log"; then
-    fail "$1: no space left on the disk" "free $needed_mib MiB and run 'make bootstrap' again"
-  elif grep -qE 'Could not resolve|name resolution|Could not connect|Failed to establish|Connection timed out|Network is unreachable|Max retries' "$log"; then
-    fail "$1: no network" "connect, or set a proxy or mirror for apt and pip, and run 'make bootstrap' again"
+    fail "$1: no space left on the disk" "free $needed_mib MiB and call it again"
+  elif grep -qE 'Could not resolve|name resolution|Could not connect|Connection timed out|Network is unreachable' "$log"; then
+    fail "$1: no network" "connect, or set a proxy or mirror for apt, and call it again"
   fi
   local why
   why=$(reason)
@@ -49,7 +63,7 @@ require_space() {
   local free
   free=$(($(df -Pk "$2" | awk 'NR == 2 {print $4}') / 1024))
   if ((free < $1)); then
-    fail "$(realpath "$2") has $free MiB free, the installation needs $1 MiB" "free some space and run 'make bootstrap' again"
+    fail "$(realpath "$2") has $free MiB free, the installation needs $1 MiB" "free some space and call it again"
   fi
 }
 
@@ -80,55 +94,9 @@ install_packages() {
     explain "apt-get could not install ${#missing[@]} packages"
 }
 
-# pip writes INSTALLER after all files of a package: an interrupted installation lacks it.
-wheel_installed() { compgen -G ".venv/lib/python3*/site-packages/$1*.dist-info/INSTALLER" >/dev/null; }
-
-install_wheel() {
-  say "installing $1 in .venv ($2)"
-  .venv/bin/python -m pip install --disable-pip-version-check --retries 2 --no-deps --only-binary :all: \
-    --progress-bar off "$1" >>"$log" 2>&1 </dev/null || explain "pip could not install $1"
-}
-
-make_venv() {
-  if [[ -L .venv && ! -e .venv ]]; then
-    fail ".venv is a link to a folder that does not exist" "remove it and run 'make bootstrap' again"
-  fi
-  [[ -x .venv/bin/python && -d $(echo .venv/lib/python3*/site-packages/pip) ]] && return 0
-  say "making the virtual environment .venv"
-  /usr/bin/python3 -m venv .venv >>"$log" 2>&1 || explain "python3 could not make .venv"
-}
-
-# The folders of a toolkit that cmake/torch.cmake looks into.
-cuda_toolkit_has() {
-  local folder
-  for folder in lib64 lib extras/CUPTI/lib64; do
-    if compgen -G "/usr/local/cuda*/$folder/$1" >/dev/null; then
-      return 0
-    fi
-  done
-  return 1
-}
-
-install_torch() {
-  if ! wheel_installed "torch-$torch_version"; then
-    require_space "$needed_mib" .
-    make_venv
-    install_wheel "torch==$torch_version" "1.2 GB on disk, without its dependencies"
-  fi
-  if ! cuda_toolkit_has libcudart.so.13 && ! wheel_installed nvidia_cuda_runtime-13.0; then
-    make_venv
-    install_wheel "nvidia-cuda-runtime==$cuda_version" "libcudart.so.13, no CUDA toolkit has it"
-  fi
-  if ! cuda_toolkit_has libcupti.so.13 && ! wheel_installed nvidia_cuda_cupti-13.0; then
-    make_venv
-    install_wheel "nvidia-cuda-cupti==$cuda_version" "libcupti.so.13, no CUDA toolkit has it"
-  fi
-}
-
 mkdir -p build 2>/dev/null || fail "cannot write to $PWD" "make the folder writable, or clone to another place"
 : >"$log"
 install_packages
-install_torch
 if [[ ! -s $log ]]; then
   say "everything is there"
 fi

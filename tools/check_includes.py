@@ -14,53 +14,41 @@ MAY_INCLUDE = {
     "io": ["core"],
     "text": ["core", "io"],
     "model": ["core", "io", "text"],
-    "taper": ["core", "model"],
+    "taper": ["core", "model", "kernels"],
     "formats": ["core", "io", "text", "model", "taper"],
     "kernels": ["core"],
-    "infer": ["core", "io", "text", "model", "taper", "kernels"],
+    "ops": ["core", "model", "kernels"],
+    "infer": ["core", "io", "text", "model", "taper", "kernels", "ops"],
     "report": ["core", "model"],
-    "train": ["core", "io", "text", "model", "taper", "kernels"],
+    "train": ["core", "io", "text", "model", "taper", "kernels", "ops"],
 }
-TORCH_FREE = [layer for layer in MAY_INCLUDE if layer != "train"]
-INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
-TORCH = re.compile(r"^(torch|ATen|c10|caffe2)/")
+MAY_INCLUDE["cli"] = list(MAY_INCLUDE)
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
 
 
-def rule_of(path):
-    """(what a file may include of ours, whether it may see torch); None for a file outside the layers."""
+def allowed_in(path):
+    """The layers of ours that a file may include; None for a file outside the layers."""
     parts = path.parts
     if len(parts) < 3 or parts[0] not in ("src", "tests"):
         return None
-    layer = parts[1]
     if parts[0] == "tests":  # a test may compare its layer with any other that it links
-        return (TORCH_FREE + ["train", "cli"], True) if layer == "train" else (TORCH_FREE + ["cli"], False)
-    if layer == "cli":
-        if path.name.startswith("train_"):
-            return MAY_INCLUDE["train"] + ["train", "cli"], True
-        return TORCH_FREE + ["cli"], False
-    if parts[:3] == ("src", "train", "fused"):
-        return MAY_INCLUDE["train"] + ["train"], False
-    if layer not in MAY_INCLUDE:
-        return [], False
-    return MAY_INCLUDE[layer] + [layer], layer == "train"
+        return set(MAY_INCLUDE)
+    return {parts[1], *MAY_INCLUDE.get(parts[1], [])}
 
 
 def breaches(path, text):
-    rule = rule_of(path)
-    if rule is None:
+    allowed = allowed_in(path)
+    if allowed is None:
         return
-    allowed, torch = rule
-    layers = set(MAY_INCLUDE) | {"cli", path.parts[1]}
+    layers = {*MAY_INCLUDE, path.parts[1]}
     for number, line in enumerate(text.splitlines(), 1):
         match = INCLUDE.match(line)
         if not match:
             continue
-        quote, name = match.groups()
+        name = match.group(1)
         first = name.split("/")[0]
-        if TORCH.match(name) and not torch:
-            yield f"{path}:{number}: includes <{name}>; only src/train, its tests and src/cli/train_* may see torch"
-        elif quote == '"' and "/" in name and first in layers and first not in allowed:
-            may = ", ".join(sorted(allowed)) or "nothing of ours"
+        if "/" in name and first in layers and first not in allowed:
+            may = ", ".join(sorted(allowed))
             where = "/".join(path.parts[:2])
             yield f'{path}:{number}: includes "{name}"; {where} may include: {may}'
 

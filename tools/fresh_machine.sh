@@ -4,13 +4,13 @@
 #
 #   tools/fresh_machine.sh [--keep | --in ROOT] [TARGET...]    targets of make, one stage each; default: demo test
 #
-# --keep leaves the root where it is at the end; --in goes on in a root kept before, with a new clone beside its .venv.
+# --keep leaves the root where it is at the end; --in goes on in a root kept before, with a new clone.
 # Packages come from where this machine gets its own (apt's and pip's configuration are carried over); what is not
 # committed is not tested. The root lies under ${TMPDIR:-/var/tmp} and is removed at the end.
 set -euo pipefail
 
 readonly release=bookworm
-readonly needed_gib=12
+readonly needed_gib=4
 
 fail() {
   echo "error: $1" >&2
@@ -124,12 +124,8 @@ inside() {
 
 clone() {
   git -C "$repository" bundle create -q "$root/root/taper.bundle" HEAD
-  if ((!fresh)); then
-    mv "$root/root/taper/.venv" "$root/root/venv"
-    rm -rf "$root/root/taper"
-  fi
+  rm -rf "$root/root/taper"
   inside git -c advice.detachedHead=false clone -q /root/taper.bundle /root/taper
-  ((fresh)) || mv "$root/root/venv" "$root/root/taper/.venv"
 }
 
 free_gib=$(($(df -Pk "$root" | awk 'NR == 2 {print $4}') / 1024 / 1024))

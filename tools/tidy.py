@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy over the torch-free sources, JOBS at a time, and remembers those that passed.
+"""Runs clang-tidy over all sources in src, JOBS at a time, and remembers those that passed.
 
 usage: tidy.py BUILD_FOLDER [FILE...]   (BUILD_FOLDER holds compile_commands.json)
 
@@ -24,7 +24,6 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RECORD = ROOT / "build" / "tidy"
 INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.M)
-LEFT_OUT = re.compile(r"^src/(train/|cli/train_)")  # minutes a file: the torch headers
 ALONE = re.compile(r"^src/kernels/")
 LOCAL = re.compile(r"^namespace \{$(.*?)^\}  // namespace$", re.M | re.S)
 LOCAL_NAME = re.compile(r"^\w[^\n;({=]*?(\w+)\s*(?:\[[^\n]*)?[;({=]", re.M)
@@ -116,7 +115,7 @@ def main():
     commands = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         path = pathlib.Path(entry["file"])
-        if path.is_relative_to(ROOT / "src") and path.exists() and not LEFT_OUT.match(relative(path)):
+        if path.is_relative_to(ROOT / "src") and path.exists():
             if not only or str(path) in only:
                 commands[path] = entry["command"]
     RECORD.mkdir(parents=True, exist_ok=True)

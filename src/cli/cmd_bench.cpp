@@ -106,7 +106,9 @@ void run_decode(const Options& options) {
 void setup_decode(CLI::App& group) {
   auto options = std::make_shared<Options>();
   CLI::App& app = add_subcommand(group, "decode", "tokens per second of one sequence, one by one");
-  app.add_option("CKPT", options->variants, "checkpoints: [name=]folder[:gate=G]")->required();
+  app.add_option("CKPT", options->variants, "checkpoints: [name=]folder[:gate=G]")
+      ->type_name(kFolder)
+      ->required();
   app.add_option("--new", options->bench.new_tokens, "tokens a round");
   app.add_option("--rounds", options->bench.rounds, "timed rounds, after one to warm up");
   add_threads(app, options->threads);

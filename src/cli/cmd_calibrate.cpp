@@ -80,9 +80,11 @@ void setup_calibrate(CLI::App& parent) {
   CLI::App& app = add_command(parent, kRemoveNorms, "calibrate",
                               "measure fixed scales for the norms of an untapered model");
   app.add_option("CKPT", options->checkpoint, "checkpoint folder, or a run: its latest checkpoint")
+      ->type_name(kFolder)
       ->required();
-  auto* data = app.add_option("--data", options->sample.data, "token shard (.tok)");
-  app.add_option("--text", options->sample.text, "text file")->excludes(data);
+  auto* data =
+      app.add_option("--data", options->sample.data, "token shard (.tok)")->type_name(kFile);
+  app.add_option("--text", options->sample.text, "text file")->type_name(kFile)->excludes(data);
   app.add_option("--context", options->sample.size.window,
                  "tokens a sequence; 0: the model's context, at most 512");
   app.add_option("--tokens", options->sample.size.max_tokens, "tokens to use at most; 0: all");

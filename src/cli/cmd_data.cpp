@@ -41,10 +41,13 @@ void setup_data(CLI::App& parent) {
   PrepareOptions& prepare = options->prepare;
   CLI::App& group = add_command_group(parent, kPrepare, "data", "turn text into token files");
   CLI::App& app = add_subcommand(group, "prepare", "write train.tok and valid.tok from text files");
-  app.add_option("--tokenizer", prepare.tokenizer, "tokenizer.json")->required();
-  app.add_option("--input", prepare.inputs, "text files, or folders of .txt files")->required();
-  app.add_option("--out", prepare.out, "folder to write to")->required();
-  CLI::Option* valid = app.add_option("--valid", prepare.valid, "text files to hold out");
+  app.add_option("--tokenizer", prepare.tokenizer, "tokenizer.json")->type_name(kFile)->required();
+  app.add_option("--input", prepare.inputs, "text files, or folders of .txt files")
+      ->type_name(kFile)
+      ->required();
+  app.add_option("--out", prepare.out, "folder to write to")->type_name(kFolder)->required();
+  CLI::Option* valid =
+      app.add_option("--valid", prepare.valid, "text files to hold out")->type_name(kFile);
   app.add_option("--valid-fraction", prepare.valid_fraction,
                  "share of the input to hold out, in whole documents, 0 to 1")
       ->excludes(valid);

@@ -94,9 +94,11 @@ void setup_eval(CLI::App& parent) {
   CLI::App& app =
       add_command(parent, kInspect, "eval", "measure the loss of a model on held-out text");
   app.add_option("CKPT", options->checkpoint, "checkpoint folder, or a run: its latest checkpoint")
+      ->type_name(kFolder)
       ->required();
-  auto* data = app.add_option("--data", options->data, "token shard (.tok)");
-  auto* text = app.add_option("--text", options->text, "text file")->excludes(data);
+  auto* data = app.add_option("--data", options->data, "token shard (.tok)")->type_name(kFile);
+  auto* text =
+      app.add_option("--text", options->text, "text file")->type_name(kFile)->excludes(data);
   app.add_flag("--documents", options->documents,
                "score each document of the text on its own, cut at the context")
       ->needs(text);

@@ -60,11 +60,14 @@ void setup_fold(CLI::App& parent) {
                               "fold tapered norms into the weights and prove the result equal");
   app.add_option("CKPT", options->checkpoint,
                  "checkpoint at gate 0, or a run: its latest checkpoint")
+      ->type_name(kFolder)
       ->required();
-  app.add_option("OUT", options->out, "checkpoint folder to write")->required();
+  app.add_option("OUT", options->out, "checkpoint folder to write")->type_name(kFolder)->required();
   auto* data = app.add_option("--verify-data", options->sample.data,
-                              "token shard (.tok) to compare both models on");
+                              "token shard (.tok) to compare both models on")
+                   ->type_name(kFile);
   app.add_option("--verify-text", options->sample.text, "text file to compare both models on")
+      ->type_name(kFile)
       ->excludes(data);
   app.add_option("--verify-tokens", options->sample.size.max_tokens,
                  "tokens to compare at most; 0: all");

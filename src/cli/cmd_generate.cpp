@@ -87,6 +87,7 @@ void setup_generate(CLI::App& parent) {
   CLI::App& app =
       add_command(parent, kUse, "generate", "continue a prompt with a model's own text");
   app.add_option("CKPT", options->checkpoint, "checkpoint folder, or a run: its latest checkpoint")
+      ->type_name(kFolder)
       ->required();
   app.add_option("-p,--prompt", options->prompt,
                  "text to continue; empty: the beginning of a text");

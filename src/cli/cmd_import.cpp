@@ -55,10 +55,12 @@ void setup_import(CLI::App& parent) {
   CLI::App& app = add_command(parent, kInspect, "import", "turn a foreign model into a checkpoint");
   app.add_option("SRC", options->source,
                  "llama2.c v0 model (.bin), or a Hugging Face directory of the Llama family")
+      ->type_name(kFile)
       ->required();
-  app.add_option("OUT", options->out, "checkpoint folder to write")->required();
+  app.add_option("OUT", options->out, "checkpoint folder to write")->type_name(kFolder)->required();
   app.add_option("--tokenizer", options->tokenizer,
-                 "tokenizer.json or llama2.c tokenizer file, if it does not lie beside the model");
+                 "tokenizer.json or llama2.c tokenizer file, if it does not lie beside the model")
+      ->type_name(kFile);
   app.add_flag("--force", options->force, "replace the checkpoint at OUT");
   add_json(app, options->json);
   add_quiet(app);

@@ -127,6 +127,7 @@ void setup_info(CLI::App& parent) {
   auto options = std::make_shared<Options>();
   CLI::App& app = add_command(parent, kInspect, "info", "say what a checkpoint is");
   app.add_option("CKPT", options->checkpoint, "checkpoint folder, or a run: its latest checkpoint")
+      ->type_name(kFolder)
       ->required();
   add_json(app, options->json);
   add_quiet(app);

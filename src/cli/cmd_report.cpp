@@ -98,12 +98,14 @@ void setup_report(CLI::App& parent) {
   CLI::App& app = add_command(parent, kInspect, "report", "show training runs as one HTML page");
   app.add_option("RUN", options->runs,
                  "run folders; the first is what the others are compared with")
+      ->type_name(kFolder)
       ->required();
-  app.add_option("--out", options->out, "HTML file to write")->required();
+  app.add_option("--out", options->out, "HTML file to write")->type_name(kFile)->required();
   app.add_option("--title", options->title, "heading of the page");
-  app.add_option("--summary", options->summary, "summary.json to show on top");
+  app.add_option("--summary", options->summary, "summary.json to show on top")->type_name(kFile);
   app.add_option("--results", options->results,
-                 "write the summary first, from this folder of --json outputs (tools/demo.sh)");
+                 "write the summary first, from this folder of --json outputs (tools/demo.sh)")
+      ->type_name(kFolder);
   app.add_option("--seconds", options->seconds, "time that the summary states, in seconds");
   add_json(app, options->json);
   add_quiet(app);

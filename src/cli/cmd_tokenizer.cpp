@@ -96,17 +96,19 @@ void run_decode(const DecodeOptions& options) {
 }
 
 void add_tokenizer(CLI::App& app, fs::path& path) {
-  app.add_option("--tokenizer", path, "tokenizer.json")->required();
+  app.add_option("--tokenizer", path, "tokenizer.json")->type_name(kFile)->required();
 }
 
 void setup_tokenizer_train(CLI::App& group) {
   auto options = std::make_shared<TrainOptions>();
   CLI::App& app = add_subcommand(group, "train", "learn a byte-level BPE vocabulary from text");
-  app.add_option("--input", options->inputs, "text files, or folders of .txt files")->required();
+  app.add_option("--input", options->inputs, "text files, or folders of .txt files")
+      ->type_name(kFile)
+      ->required();
   app.add_option("--vocab-size", options->trainer.vocab_size,
                  "entries, the 256 bytes and <|endoftext|> included")
       ->required();
-  app.add_option("--out", options->out, "tokenizer.json to write")->required();
+  app.add_option("--out", options->out, "tokenizer.json to write")->type_name(kFile)->required();
   app.add_option("--min-frequency", options->trainer.min_frequency,
                  "pairs that occur less often are not merged")
       ->check(CLI::PositiveNumber);
@@ -124,8 +126,9 @@ void setup_encode(CLI::App& group) {
   CLI::App& app = add_subcommand(group, "encode", "print the ids of a text");
   add_tokenizer(app, options->tokenizer);
   CLI::Option_group& source = *app.add_option_group("Text");
-  source.add_option("--text", options->text, "the text itself");
-  CLI::Option* file = source.add_option("--file", options->file, "a file that holds it");
+  source.add_option("--text", options->text, "the text itself; this or --file");
+  CLI::Option* file =
+      source.add_option("--file", options->file, "a file that holds the text")->type_name(kFile);
   source.require_option(1);
   app.add_flag("--allow-special", options->allow_special,
                "text that spells a special token becomes that token");

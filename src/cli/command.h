@@ -3,7 +3,9 @@
 //   void setup_<name>(CLI::App& parent) {
 //     auto options = std::make_shared<Options>();
 //     CLI::App& app = add_command(parent, kInspect, "info", "say what a checkpoint is");
-//     app.add_option("CKPT", options->checkpoint, "checkpoint folder")->required();
+//     app.add_option("CKPT", options->checkpoint, "checkpoint folder")
+//         ->required()
+//         ->type_name(kFolder);
 //     add_json(app, options->json);
 //     add_quiet(app);
 //     app.footer("Examples:\n  taper info runs/a/checkpoints/latest");
@@ -28,6 +30,11 @@ inline constexpr const char* kTrain = "Train";
 inline constexpr const char* kInspect = "Inspect";
 inline constexpr const char* kRemoveNorms = "Remove norms";
 inline constexpr const char* kUse = "Use";
+inline constexpr const char* kHelp = "Help";
+
+// The names of values that are paths, for type_name(): the shell completes them.
+inline constexpr const char* kFile = "FILE";
+inline constexpr const char* kFolder = "FOLDER";
 
 // Adds a command below `parent`. `summary` is one line without a full stop.
 CLI::App& add_command(CLI::App& parent, const std::string& group, const std::string& name,

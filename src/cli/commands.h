@@ -16,7 +16,9 @@
   COMMAND(fold) \
   COMMAND(eval) \
   COMMAND(generate) \
-  COMMAND(bench)
+  COMMAND(bench) \
+  COMMAND(completion) \
+  COMMAND(manual)
 // clang-format on
 
 namespace taper {

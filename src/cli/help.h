@@ -3,18 +3,13 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
-#include <vector>
 
 namespace taper {
 
-class HelpFormatter : public CLI::Formatter {
+class HelpFormatter : public CLI::FormatterBase {
  public:
   std::string make_help(const CLI::App* app, std::string name,
                         CLI::AppFormatMode mode) const override;
-  std::string make_usage(const CLI::App* app, std::string name) const override;
-  std::string make_option(const CLI::Option* option, bool is_positional) const override;
-  std::string make_subcommands(const CLI::App* app, CLI::AppFormatMode mode) const override;
-  std::string make_subcommand(const CLI::App* command) const override;
 };
 
 // `left` in the first column of `width`, `text` wrapped in the second.

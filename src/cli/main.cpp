@@ -24,7 +24,7 @@ Examples:
   taper fold runs/tapered folded --verify-data data/valid.tok
   taper generate folded --prompt "In the beginning"
 
-Help on a command: taper COMMAND --help)";
+Help on a command: taper COMMAND --help. All of it on one page: taper manual | man -l -)";
 
 }  // namespace
 

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <vector>
 
+#include "cli/command_tree.h"
 #include "cli/help.h"
 #include "cli/output.h"
 #include "core/denormals.h"
@@ -30,35 +31,35 @@ int report(ExitCode code, const std::string& what, const std::string& hint) {
 }
 
 // The command the arguments reached: "taper tokenizer train".
-const CLI::App& reached(const CLI::App& root, std::string& name) {
+CommandInfo reached(const CLI::App& root) {
   const CLI::App* app = &root;
-  name = root.get_name();
+  std::string path = root.get_name();
   while (!app->get_subcommands().empty()) {
     app = app->get_subcommands().back();
-    name += " " + app->get_name();
+    path += " " + app->get_name();
   }
-  return *app;
+  return describe(*app, path);
 }
 
-std::vector<std::string> command_names(const CLI::App& app) {
+std::vector<std::string> command_names(const CommandInfo& command) {
   std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(command->get_name());
+  for (const CommandInfo& below : command.commands) names.push_back(below.name);
   return names;
 }
 
-std::vector<std::string> flag_names(const CLI::App& app) {
+std::vector<std::string> flag_names(const CommandInfo& command) {
   std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  for (const OptionInfo& option : command.options) {
+    names.insert(names.end(), option.long_names.begin(), option.long_names.end());
+    names.insert(names.end(), option.short_names.begin(), option.short_names.end());
   }
   return names;
 }
 
 // The error for an argument that no option or command took.
-ConfigError unexpected_argument(const CLI::App& app, const std::string& name,
+ConfigError unexpected_argument(const CommandInfo& command,
                                 const std::vector<std::string>& extras) {
+  const std::string& name = command.path;
   std::string argument = extras.front();
   for (const std::string& extra : extras) {
     if (extra.size() > 1 && extra.front() == '-') {
@@ -67,9 +68,9 @@ ConfigError unexpected_argument(const CLI::App& app, const std::string& name,
     }
   }
   const bool is_flag = argument.front() == '-' && argument.size() > 1;
-  const std::vector<std::string> commands = command_names(app);
-  const bool is_command = !is_flag && !commands.empty() && app.get_subcommands().empty();
-  const std::string nearest = nearest_name(argument, is_flag ? flag_names(app) : commands);
+  const std::vector<std::string> commands = command_names(command);
+  const bool is_command = !is_flag && !commands.empty();
+  const std::string nearest = nearest_name(argument, is_flag ? flag_names(command) : commands);
   const std::string hint = nearest.empty() ? fmt::format("see: {} --help", name)
                                            : fmt::format("did you mean {}?", nearest);
   if (is_flag) return ConfigError(fmt::format("{} has no option {}", name, argument), hint);
@@ -79,7 +80,6 @@ ConfigError unexpected_argument(const CLI::App& app, const std::string& name,
 }
 
 void parse_and_run(CLI::App& root, std::vector<std::string> arguments) {
-  std::string name;
   try {
     root.parse(std::move(arguments));  // runs the command's callback
   } catch (const CLI::CallForHelp&) {
@@ -87,17 +87,16 @@ void parse_and_run(CLI::App& root, std::vector<std::string> arguments) {
   } catch (const CLI::CallForVersion&) {
     print_text(fmt::format("{} {}\n", root.get_name(), version()));
   } catch (const CLI::ParseError& error) {
-    const CLI::App& app = reached(root, name);
+    const CommandInfo command = reached(root);
     // A misspelt option is the likely reason for anything else that is missing, so it comes first.
     const std::vector<std::string> extras = root.remaining(true);
-    if (!extras.empty()) throw unexpected_argument(app, name, extras);
-    if (!command_names(app).empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
-      throw ConfigError(
-          fmt::format("{} needs a command: {}", name, fmt::join(command_names(app), ", ")),
-          fmt::format("see: {} --help", name));
-    }
-    throw ConfigError(fmt::format("{}: {}", name, error.what()),
-                      fmt::format("see: {} --help", name));
+    if (!extras.empty()) throw unexpected_argument(command, extras);
+    const std::string hint = fmt::format("see: {} --help", command.path);
+    if (command.needs_command && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)
+      throw ConfigError(fmt::format("{} needs a command: {}", command.path,
+                                    fmt::join(command_names(command), ", ")),
+                        hint);
+    throw ConfigError(fmt::format("{}: {}", command.path, error.what()), hint);
   }
 }
 
@@ -105,9 +104,7 @@ void parse_and_run(CLI::App& root, std::vector<std::string> arguments) {
 
 void set_up_root(CLI::App& root, const std::string& name) {
   root.name(name);
-  auto formatter = std::make_shared<HelpFormatter>();
-  formatter->label("Positionals", "Arguments");
-  root.formatter(std::move(formatter));
+  root.formatter(std::make_shared<HelpFormatter>());
   root.set_help_flag("-h,--help", "print this page");
   root.set_version_flag("-V,--version", std::string(version()), "print the version");
   root.option_defaults()->always_capture_default();

@@ -192,7 +192,7 @@ TEST(Taper, Help_ReadsLikeAManualPage) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.err, IsEmpty());
   for (const char* part : {"Usage: taper COMMAND", "Exit codes:\n  0    done", "Examples:\n",
-                           "Train:\n  train ", "taper COMMAND --help"})
+                           "Remove norms:\n  calibrate ", "taper COMMAND --help"})
     EXPECT_THAT(result.out, HasSubstr(part));
 }
 
@@ -205,37 +205,13 @@ TEST(Taper, Version_IsOneLine) {
 }
 
 TEST(Taper, UnknownCommandOrFlag_IsAUsageErrorOnStderr) {
-  CommandResult result = run_command("taper", {"tran"});
+  CommandResult result = run_command("taper", {"flod"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(result.out, "");
-  EXPECT_EQ(result.err, "error: taper has no command tran\n  did you mean train?\n");
+  EXPECT_EQ(result.err, "error: taper has no command flod\n  did you mean fold?\n");
   result = run_command("taper", {"--verison"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(result.err, "error: taper has no option --verison\n  did you mean --version?\n");
-}
-
-TEST(Taper, CompanionAbsent_SaysHowToBuildIt) {
-  const TempDir dir;
-  std::filesystem::copy_file(std::filesystem::path(TAPER_BIN_DIR) / "taper", dir / "taper");
-  for (const std::vector<std::string>& arguments :
-       {std::vector<std::string>{"train", "a.toml"}, {"bench", "train"}, {"help", "train"}}) {
-    const CommandResult result = run_command((dir / "taper").string(), arguments);
-    EXPECT_EQ(result.exit_code, 2);
-    EXPECT_THAT(result.err,
-                HasSubstr("needs the program taper-train, which is not in " + dir.path().string()));
-    EXPECT_THAT(result.err, HasSubstr("build it with: make build"));
-  }
-}
-
-TEST(Taper, CompanionPresent_GetsTheSameArgumentsAndGivesItsExitCode) {
-  const TempDir dir;
-  std::filesystem::copy_file(std::filesystem::path(TAPER_BIN_DIR) / "taper", dir / "taper");
-  write_file_atomically(dir / "taper-train", "#!/bin/sh\nprintf '%s|' \"$@\"\nexit 7\n");
-  std::filesystem::permissions(dir / "taper-train", std::filesystem::perms::owner_all);
-  const CommandResult result =
-      run_command((dir / "taper").string(), {"train", "a b.toml", "--set", "x=\"y\"", ""});
-  EXPECT_EQ(result.exit_code, 7);
-  EXPECT_EQ(result.out, "train|a b.toml|--set|x=\"y\"||");
 }
 
 TEST(Taper, ClosedPipe_EndsQuietly) {
