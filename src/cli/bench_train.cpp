@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/data_files.h"
 #include "cli/json_output.h"
 #include "cli/output.h"
 #include "train/train_bench.h"
@@ -109,7 +110,9 @@ std::string profile_table(const TrainBenchResult& result) {
 }
 
 void run(const Options& options) {
-  const TrainBenchResult result = bench_train(options.bench);
+  TrainBenchOptions bench = options.bench;
+  if (!bench.against.empty()) bench.peer_script = data_file(bench.peer_script);
+  const TrainBenchResult result = bench_train(bench);
   if (options.json) {
     print_json(to_json(result));
     return;

@@ -27,7 +27,7 @@ struct TrainBenchOptions {
   int threads = 0;
   bool profile = false;
   std::filesystem::path python = ".venv/bin/python";
-  std::filesystem::path peer_script = "bench/peers/train_torch.py";  // found by the caller
+  std::filesystem::path peer_script = "bench/peers/train_torch.py";
 };
 
 struct TrainBenchRow {
