@@ -182,7 +182,7 @@ class Model:
     def rotate(self, x_BTHK):
         """Channel i turns with channel i + K/2 by the angle position * theta^(-2i/K)."""
         time, half = x_BTHK.shape[1], x_BTHK.shape[3] // 2
-        frequencies = torch.tensor([self.config["rope_theta"] ** (-i / half) for i in range(half)]).double()
+        frequencies = torch.tensor([self.config["rope_theta"] ** (-i / half) for i in range(half)], dtype=torch.float64)
         angles = torch.arange(time).double()[:, None, None] * frequencies
         first, second = x_BTHK[..., :half], x_BTHK[..., half:]
         return torch.cat((first * angles.cos() - second * angles.sin(), second * angles.cos() + first * angles.sin()),

@@ -34,10 +34,12 @@ HWY_INLINE void fold_rows(Range rows, int64_t in, const Real<T>* weight, const R
   }
   const hn::ScalableTag<Real<T>> d;
   for (int64_t row = rows.begin; row < rows.end; ++row) {
-    for_each_vector(d, in, [&](int64_t i, auto part) HWY_ATTR {
-      const auto w = load(d, weight + row * in + i, part);
-      store(d, hn::Mul(w, load(d, scale + i, part)), to + row * in + i, part);
-    });
+    for_each_vector(
+        d, in,
+        [&](int64_t i, auto part) HWY_ATTR {
+          const auto w = load(d, weight + row * in + i, part);
+          store(d, hn::Mul(w, load(d, scale + i, part)), to + row * in + i, part);
+        });
   }
 }
 
@@ -76,26 +78,25 @@ HWY_INLINE void backward(const FoldedWeightGradient<R>& args, Range columns) {
   const auto block = 4 * static_cast<int64_t>(hn::Lanes(d));
   int64_t i = columns.begin;
   for (; i + block <= columns.end; i += block) backward_columns<4>(args, i, AllLanes{});
-  for_each_vector(d, columns.end - i, [&](int64_t j, auto part) HWY_ATTR {
-    backward_columns<1>(args, i + j, part);
-  });
+  for_each_vector(d, columns.end - i,
+                  [&](int64_t j, auto part) HWY_ATTR { backward_columns<1>(args, i + j, part); });
 }
 
 void Convert(const float* from, int64_t count, bf16* to) { convert_all(from, count, to); }
 
-#define TAPER_FOLD_KERNELS(Name, T)                                                            \
+#define TAPER_FOLD_KERNELS(Name, T)                                                             \
   void Fold##Name(Range rows, int64_t in, const Real<T>* weight, const Real<T>* scale, T* to) { \
-    fold_rows(rows, in, weight, scale, to);                                                    \
+    fold_rows(rows, in, weight, scale, to);                                                     \
   }
 TAPER_FOLD_KERNELS(F32, float)
 TAPER_FOLD_KERNELS(BF16, bf16)
 TAPER_FOLD_KERNELS(F64, double)
 #undef TAPER_FOLD_KERNELS
 
-#define TAPER_GRADIENT_KERNELS(Name, R)                                                     \
-  void Add##Name(const R* from, int64_t count, R* to) { add_all(from, count, to); }         \
-  void Backward##Name(const FoldedWeightGradient<R>& args, Range columns) {                 \
-    backward(args, columns);                                                                \
+#define TAPER_GRADIENT_KERNELS(Name, R)                                             \
+  void Add##Name(const R* from, int64_t count, R* to) { add_all(from, count, to); } \
+  void Backward##Name(const FoldedWeightGradient<R>& args, Range columns) {         \
+    backward(args, columns);                                                        \
   }
 TAPER_GRADIENT_KERNELS(F32, float)
 TAPER_GRADIENT_KERNELS(F64, double)
@@ -114,27 +115,28 @@ void convert(const float* from, int64_t count, bf16* to) {
   HWY_DYNAMIC_DISPATCH(Convert)(from, count, to);
 }
 
-#define TAPER_FOLD_DISPATCH(Name, T)                                                              \
-  HWY_EXPORT(Fold##Name);                                                                         \
-  template <>                                                                                     \
-  void fold_weight<T>(Range rows, int64_t in, const Real<T>* weight, const Real<T>* scale, T* to) { \
-    HWY_DYNAMIC_DISPATCH(Fold##Name)(rows, in, weight, scale, to);                                \
+#define TAPER_FOLD_DISPATCH(Name, T)                                                       \
+  HWY_EXPORT(Fold##Name);                                                                  \
+  template <>                                                                              \
+  void fold_weight<T>(Range rows, int64_t in, const Real<T>* weight, const Real<T>* scale, \
+                      T* to) {                                                             \
+    HWY_DYNAMIC_DISPATCH(Fold##Name)(rows, in, weight, scale, to);                         \
   }
 TAPER_FOLD_DISPATCH(F32, float)
 TAPER_FOLD_DISPATCH(BF16, bf16)
 TAPER_FOLD_DISPATCH(F64, double)
 #undef TAPER_FOLD_DISPATCH
 
-#define TAPER_GRADIENT_DISPATCH(Name, R)                                           \
-  HWY_EXPORT(Add##Name);                                                           \
-  HWY_EXPORT(Backward##Name);                                                      \
-  template <>                                                                      \
-  void add_row<R>(const R* from, int64_t count, R* to) {                           \
-    HWY_DYNAMIC_DISPATCH(Add##Name)(from, count, to);                              \
-  }                                                                                \
-  template <>                                                                      \
+#define TAPER_GRADIENT_DISPATCH(Name, R)                                             \
+  HWY_EXPORT(Add##Name);                                                             \
+  HWY_EXPORT(Backward##Name);                                                        \
+  template <>                                                                        \
+  void add_row<R>(const R* from, int64_t count, R* to) {                             \
+    HWY_DYNAMIC_DISPATCH(Add##Name)(from, count, to);                                \
+  }                                                                                  \
+  template <>                                                                        \
   void fold_weight_backward<R>(const FoldedWeightGradient<R>& args, Range columns) { \
-    HWY_DYNAMIC_DISPATCH(Backward##Name)(args, columns);                           \
+    HWY_DYNAMIC_DISPATCH(Backward##Name)(args, columns);                             \
   }
 TAPER_GRADIENT_DISPATCH(F32, float)
 TAPER_GRADIENT_DISPATCH(F64, double)

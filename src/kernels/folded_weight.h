@@ -2,8 +2,8 @@
 // 1): for good by `taper fold`, and for the length of a call while training at gate 0.
 //   W' = W diag(s),  s = c gamma_t;  with G the gradient of W':
 //   dW += G diag(s),  dgamma_t[i] += c sum over o of G[o, i] W[o, i]
-// Row-major [out, in]. T is float, bf16 or double; arithmetic in Real<T>. No allocation; thread-safe
-// over disjoint ranges.
+// Row-major [out, in]. T is float, bf16 or double; arithmetic in Real<T>. No allocation;
+// thread-safe over disjoint ranges.
 #pragma once
 
 #include <cstdint>

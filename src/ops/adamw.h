@@ -1,5 +1,5 @@
-// AdamW over flat float buffers, one sweep, split over a team (kernels/adamw.h has the formula); and
-// what a step needs to know first. Results do not depend on the size of the team.
+// AdamW over flat float buffers, one sweep, split over a team (kernels/adamw.h has the formula);
+// and what a step needs to know first. Results do not depend on the size of the team.
 #pragma once
 
 #include <cstdint>

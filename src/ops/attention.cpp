@@ -36,11 +36,11 @@ void attention_backward(const OpContext& context, const AttentionShape& shape, c
   });
 }
 
-#define TAPER_ATTENTION(T)                                                                        \
-  template void attention_forward<T>(const OpContext&, const AttentionShape&, const T*,           \
-                                     const RopeTable<Real<T>>&, T*, Real<T>*, Real<T>*);          \
-  template void attention_backward<T>(const OpContext&, const AttentionShape&, const T*,          \
-                                      const RopeTable<Real<T>>&, const T*, const Real<T>*,        \
+#define TAPER_ATTENTION(T)                                                                 \
+  template void attention_forward<T>(const OpContext&, const AttentionShape&, const T*,    \
+                                     const RopeTable<Real<T>>&, T*, Real<T>*, Real<T>*);   \
+  template void attention_backward<T>(const OpContext&, const AttentionShape&, const T*,   \
+                                      const RopeTable<Real<T>>&, const T*, const Real<T>*, \
                                       const T*, T*, Real<T>*);
 TAPER_ATTENTION(float)
 TAPER_ATTENTION(bf16)

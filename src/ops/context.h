@@ -23,8 +23,15 @@ enum class OpKind {
 };
 
 inline constexpr std::array<const char*, static_cast<size_t>(OpKind::kCount)> kOpNames = {
-    "weights",   "embedding", "norm", "linear products", "attention",
-    "swiglu", "head + cross-entropy", "gradients of all threads", "other"};
+    "weights",
+    "embedding",
+    "norm",
+    "linear products",
+    "attention",
+    "swiglu",
+    "head + cross-entropy",
+    "gradients of all threads",
+    "other"};
 
 enum class Direction { kForward, kBackward };
 

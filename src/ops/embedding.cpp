@@ -29,11 +29,11 @@ void embedding_backward(const OpContext& context, int64_t rows, int64_t width, i
   });
 }
 
-#define TAPER_EMBEDDING(R)                                                                      \
-  template void embedding_forward<R>(const OpContext&, int64_t, int64_t, const int64_t*,        \
-                                     const R*, R*);                                             \
-  template void embedding_backward<R>(const OpContext&, int64_t, int64_t, int64_t,              \
-                                      const int64_t*, const R*, R*);
+#define TAPER_EMBEDDING(R)                                                                         \
+  template void embedding_forward<R>(const OpContext&, int64_t, int64_t, const int64_t*, const R*, \
+                                     R*);                                                          \
+  template void embedding_backward<R>(const OpContext&, int64_t, int64_t, int64_t, const int64_t*, \
+                                      const R*, R*);
 TAPER_EMBEDDING(float)
 TAPER_EMBEDDING(double)
 #undef TAPER_EMBEDDING

@@ -1,5 +1,5 @@
-// Rows of a table by token id, and the gradient of the table. Ids lie in the table, which the caller
-// has checked.
+// Rows of a table by token id, and the gradient of the table. Ids lie in the table, which the
+// caller has checked.
 #pragma once
 
 #include <cstdint>

@@ -23,11 +23,11 @@ void fold_forward(ThreadPool& team, int64_t out, int64_t in, const Real<T>* weig
 
 template <typename R>
 void fold_backward(ThreadPool& team, const FoldedWeightGradient<R>& args) {
-  team.run_blocks(args.in, kBlock,
-                  [&](int64_t, Range columns) { fold_weight_backward<R>(args, columns); });
+  team.run_blocks(
+      args.in, kBlock, [&](int64_t, Range columns) { fold_weight_backward<R>(args, columns); });
 }
 
-#define TAPER_FOLD(T)                                                                     \
+#define TAPER_FOLD(T)                                                                          \
   template void fold_forward<T>(ThreadPool&, int64_t, int64_t, const Real<T>*, const Real<T>*, \
                                 Real<T>, T*);
 TAPER_FOLD(float)

@@ -68,9 +68,9 @@ HeadSums head_cross_entropy(const OpContext& context, LinearOp& linear, const He
   return sums;
 }
 
-#define TAPER_HEAD(T)                                                                          \
-  template struct HeadScratch<T>;                                                              \
-  template HeadSums head_cross_entropy<T>(const OpContext&, LinearOp&, const HeadArgs<T>&,     \
+#define TAPER_HEAD(T)                                                                      \
+  template struct HeadScratch<T>;                                                          \
+  template HeadSums head_cross_entropy<T>(const OpContext&, LinearOp&, const HeadArgs<T>&, \
                                           HeadScratch<T>&);
 TAPER_HEAD(float)
 TAPER_HEAD(bf16)

@@ -32,10 +32,10 @@ struct HeadScratch {
 template <typename T>
 struct HeadArgs {
   HeadShape shape;
-  const T* x;               // [N, D]
-  const T* weight;          // [V, D]
-  const int64_t* targets;   // [N], negative: not counted
-  bool backward = false;    // the gradients of loss_weight * loss:
+  const T* x;              // [N, D]
+  const T* weight;         // [V, D]
+  const int64_t* targets;  // [N], negative: not counted
+  bool backward = false;   // the gradients of loss_weight * loss:
   Real<T> loss_weight = 1;
   Real<T>* dx = nullptr;       // [N, D], overwritten
   Real<T>* dweight = nullptr;  // [V, D], added to

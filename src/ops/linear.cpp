@@ -23,9 +23,9 @@ constexpr int64_t kGrain = 16;
 struct ProductHash {
   size_t operator()(const Product& p) const {
     size_t hash = 0;
-    for (const int64_t part : {p.m, p.n, p.k, p.a_rows, p.a_columns, p.b_rows, p.b_columns, p.c_rows,
-                               static_cast<int64_t>(p.in), static_cast<int64_t>(p.out),
-                               static_cast<int64_t>(p.after)})
+    for (const int64_t part :
+         {p.m, p.n, p.k, p.a_rows, p.a_columns, p.b_rows, p.b_columns, p.c_rows,
+          static_cast<int64_t>(p.in), static_cast<int64_t>(p.out), static_cast<int64_t>(p.after)})
       hash = (hash ^ static_cast<size_t>(part)) * 1099511628211ull;
     return hash;
   }
@@ -139,9 +139,9 @@ void LinearOp::input_gradient(const LinearShape& s, const T* dy, const T* weight
 
 template <typename T, typename R>
 void LinearOp::weight_gradient(const LinearShape& s, const T* dy, const T* x, R* dweight) {
-  impl_->run<T, R>({s.out, s.in, s.rows, 1, s.out, s.in, 1, s.in, kType<T>, kType<R>,
-                    After::kAddToResult},
-                   dy, x, dweight, nullptr);
+  impl_->run<T, R>(
+      {s.out, s.in, s.rows, 1, s.out, s.in, 1, s.in, kType<T>, kType<R>, After::kAddToResult}, dy,
+      x, dweight, nullptr);
 }
 
 #define TAPER_LINEAR(T, Y)                                                                     \
@@ -152,7 +152,8 @@ TAPER_LINEAR(bf16, float)
 TAPER_LINEAR(bf16, bf16)
 TAPER_LINEAR(double, double)
 #undef TAPER_LINEAR
-template void LinearOp::weight_gradient<float>(const LinearShape&, const float*, const float*, float*);
+template void LinearOp::weight_gradient<float>(const LinearShape&, const float*, const float*,
+                                               float*);
 template void LinearOp::weight_gradient<bf16>(const LinearShape&, const bf16*, const bf16*, float*);
 template void LinearOp::weight_gradient<double>(const LinearShape&, const double*, const double*,
                                                 double*);

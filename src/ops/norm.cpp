@@ -8,8 +8,7 @@ namespace taper {
 
 template <typename T>
 void norm_forward(const OpContext& context, const TaperNormArgs<Real<T>>& args, int64_t rows,
-                  const Real<T>* h, T* y, Real<T>* rstd, TaperNormSums* sums,
-                  const uint8_t* mask) {
+                  const Real<T>* h, T* y, Real<T>* rstd, TaperNormSums* sums, const uint8_t* mask) {
   const OpTimer time(context, OpKind::kNorm, Direction::kForward);
   std::vector<TaperNormSums> parts(sums ? static_cast<size_t>(num_blocks(rows, kNormRows)) : 0);
   context.team.run_blocks(rows, kNormRows, [&](int64_t block, Range range) {
@@ -56,10 +55,11 @@ const T* as_operand(const OpContext& context, int64_t rows, int64_t width, const
 }
 
 template <typename R>
-void residual_scale(const OpContext& context, int64_t rows, int64_t width, R eps, const R* h, R* r) {
-  context.team.run_blocks(rows, kNormRows, [&](int64_t, Range range) {
-    residual_scale_rows<R>(range, width, eps, h, r);
-  });
+void residual_scale(const OpContext& context, int64_t rows, int64_t width, R eps, const R* h,
+                    R* r) {
+  context.team.run_blocks(
+      rows, kNormRows,
+      [&](int64_t, Range range) { residual_scale_rows<R>(range, width, eps, h, r); });
 }
 
 template <typename R>
@@ -71,20 +71,20 @@ void anchor_backward(const OpContext& context, int64_t rows, int64_t width, R ta
   });
 }
 
-#define TAPER_NORM(T)                                                                              \
-  template void norm_forward<T>(const OpContext&, const TaperNormArgs<Real<T>>&, int64_t,          \
-                                const Real<T>*, T*, Real<T>*, TaperNormSums*, const uint8_t*);     \
-  template void norm_backward<T>(const OpContext&, const TaperNormArgs<Real<T>>&, int64_t,         \
-                                 const Real<T>*, const Real<T>*, const Real<T>*, const Real<T>*,   \
-                                 Real<T>*, Real<T>*, Real<T>*, T*, Real<T>*);                      \
+#define TAPER_NORM(T)                                                                            \
+  template void norm_forward<T>(const OpContext&, const TaperNormArgs<Real<T>>&, int64_t,        \
+                                const Real<T>*, T*, Real<T>*, TaperNormSums*, const uint8_t*);   \
+  template void norm_backward<T>(const OpContext&, const TaperNormArgs<Real<T>>&, int64_t,       \
+                                 const Real<T>*, const Real<T>*, const Real<T>*, const Real<T>*, \
+                                 Real<T>*, Real<T>*, Real<T>*, T*, Real<T>*);                    \
   template const T* as_operand<T>(const OpContext&, int64_t, int64_t, const Real<T>*, T*);
 TAPER_NORM(float)
 TAPER_NORM(bf16)
 TAPER_NORM(double)
 #undef TAPER_NORM
 
-#define TAPER_ANCHOR(R)                                                                         \
-  template void residual_scale<R>(const OpContext&, int64_t, int64_t, R, const R*, R*);         \
+#define TAPER_ANCHOR(R)                                                                          \
+  template void residual_scale<R>(const OpContext&, int64_t, int64_t, R, const R*, R*);          \
   template void anchor_backward<R>(const OpContext&, int64_t, int64_t, R, R, const R*, const R*, \
                                    const uint8_t*, R*);
 TAPER_ANCHOR(float)

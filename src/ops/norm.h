@@ -24,8 +24,8 @@ template <typename T>
 void norm_forward(const OpContext& context, const TaperNormArgs<Real<T>>& args, int64_t rows,
                   const Real<T>* h, T* y, Real<T>* rstd, TaperNormSums* sums, const uint8_t* mask);
 
-// dh = residual + the gradient through the norm (residual may be dh, or null). Adds to dgamma and, if
-// not null, dgamma_t. y = N(h) again, when not null.
+// dh = residual + the gradient through the norm (residual may be dh, or null). Adds to dgamma and,
+// if not null, dgamma_t. y = N(h) again, when not null.
 template <typename T>
 void norm_backward(const OpContext& context, const TaperNormArgs<Real<T>>& args, int64_t rows,
                    const Real<T>* h, const Real<T>* dx, const Real<T>* rstd,

@@ -11,8 +11,8 @@ namespace taper::onednn {
 enum class Type { kFloat, kBF16 };
 enum class After { kNothing, kAddToResult, kAddOther };
 
-// C [m, n] = A [m, k] B [k, n], then C += C before or other [m, n]. The strides are elements between
-// neighbours along the first and the second dimension, one of which is 1.
+// C [m, n] = A [m, k] B [k, n], then C += C before or other [m, n]. The strides are elements
+// between neighbours along the first and the second dimension, one of which is 1.
 struct Product {
   int64_t m, n, k;
   int64_t a_rows, a_columns;  // strides of A

@@ -21,8 +21,8 @@ struct BenchShape {
   double flops_per_token() const;
 };
 
-// A named shape, or that of a configuration file, checked as `taper train` checks it. ConfigError for
-// an unknown name; errors of what the configuration names.
+// A named shape, or that of a configuration file, checked as `taper train` checks it. ConfigError
+// for an unknown name; errors of what the configuration names.
 BenchShape find_bench_shape(const std::string& text);
 
 std::vector<std::string> bench_shape_names();

@@ -26,8 +26,8 @@ struct StepNumbers {
   std::map<std::string, double> gradient_norms;
 };
 
-// The largest differences, relative; a gradient's to the larger of the tensor's norm and a thousandth
-// of the largest one.
+// The largest differences, relative; a gradient's to the larger of the tensor's norm and a
+// thousandth of the largest one.
 struct StepDifference {
   double loss = 0, gradient = 0;
   std::string worst;  // the tensor
@@ -45,8 +45,8 @@ class BenchSubject {
 
   // Forward, backward, clipping and AdamW.
   void step(BenchNorm norm);
-  // Of the whole batch, on the very path that step() takes, all lanes and both gradient buffers; the
-  // weights stay.
+  // Of the whole batch, on the very path that step() takes, all lanes and both gradient buffers;
+  // the weights stay.
   StepNumbers numbers(BenchNorm norm);
   // How far this pass is from the reference in double on the same weights, element by element, over
   // the first `tokens` of each of the first `windows` windows.

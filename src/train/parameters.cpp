@@ -179,7 +179,9 @@ std::vector<TensorView> ModelParameters<R>::tensor_views() const {
   }
   for (const ParameterLayout::Norm& norm : layout_.norms())
     if (norm_state(norm.site.index) == NormState::kTapered)
-      views.push_back({norm.site.taper_scale(), type, {1},
+      views.push_back({norm.site.taper_scale(),
+                       type,
+                       {1},
                        bytes(&scales_[static_cast<size_t>(norm.site.index)], 1)});
   return views;
 }

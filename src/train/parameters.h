@@ -63,8 +63,8 @@ class ModelParameters {
   // when `scale_residual`; norm weights 1. Each tensor has its own random stream, named by (seed,
   // name).
   void initialize(double std, bool scale_residual, uint64_t seed);
-  // Weights of a checkpoint; c and gamma~ too for norms it holds tapered. ShapeError naming a tensor
-  // of another shape.
+  // Weights of a checkpoint; c and gamma~ too for norms it holds tapered. ShapeError naming a
+  // tensor of another shape.
   void load(const Checkpoint& checkpoint);
   // Freezes the scales, norm by norm (those out of scope are not read), and sets gamma~ := gamma
   // (method.md, "at the taper start, once").

@@ -127,10 +127,10 @@ struct Tolerance {
 
 void require_close(const StepDifference& found, const Tolerance& allowed, const std::string& what) {
   if (found.loss <= allowed.loss && found.gradient <= allowed.gradient) return;
-  throw NumericsError(fmt::format("a step differs from {}: loss by {:.2g} (allowed {:.0g}), the "
-                                  "gradient of {} by {:.2g} (allowed {:.0g}); nothing was timed",
-                                  what, found.loss, allowed.loss, found.worst, found.gradient,
-                                  allowed.gradient));
+  throw NumericsError(
+      fmt::format("a step differs from {}: loss by {:.2g} (allowed {:.0g}), the "
+                  "gradient of {} by {:.2g} (allowed {:.0g}); nothing was timed",
+                  what, found.loss, allowed.loss, found.worst, found.gradient, allowed.gradient));
 }
 
 void check_options(const TrainBenchOptions& options) {

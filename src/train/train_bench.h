@@ -3,8 +3,8 @@
 //
 // A step is forward, backward, clipping and AdamW. Before anything is timed, the loss and every
 // gradient of some tokens are checked against the pass in double, and those of the whole batch
-// against every peer, which gets the same weights and tokens. The limit is measured in the same run:
-// fused multiply-adds on registers for fp32, oneDNN's fastest product for bf16.
+// against every peer, which gets the same weights and tokens. The limit is measured in the same
+// run: fused multiply-adds on registers for fp32, oneDNN's fastest product for bf16.
 #pragma once
 
 #include <cstdint>

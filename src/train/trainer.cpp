@@ -21,7 +21,7 @@ constexpr double kSmoothing = 0.02;
 
 }  // namespace
 
-Trainer::Trainer(Run run)
+Trainer::Trainer(TrainingRun run)
     : run_(std::move(run)),
       pass_(*run_.model, activations_of(run_.config), *run_.threads),
       saved_step_(run_.state.step > 0 ? run_.state.step : -1) {}
@@ -93,7 +93,8 @@ Trainer::StepResult Trainer::train_step() {
   for (int64_t micro = 0; micro < run_.config.train.accumulate; ++micro) {
     const int64_t index = k * run_.config.train.accumulate + micro;
     const Batch batch = run_.sampler->random(index, run_.config.train.batch);
-    run_.sampler->prefetch(index + 1, run_.config.train.batch);  // read from the disk during this pass
+    run_.sampler->prefetch(index + 1,
+                           run_.config.train.batch);  // read from the disk during this pass
     total += pass_.run(batch.view(), options);
   }
   step.loss = total.loss / num_tokens;
@@ -166,8 +167,9 @@ void Trainer::save() {
   if (saved_step_ == run_.state.step) return;
   run_.taper.gate = gate(run_.state.step);
   if (run_.config.tapers())
-    run_.taper.phase =
-        run_.model->taper_begun() ? std::string(run_.config.gate_schedule().phase(run_.state.step)) : "warmup";
+    run_.taper.phase = run_.model->taper_begun()
+                           ? std::string(run_.config.gate_schedule().phase(run_.state.step))
+                           : "warmup";
   AtomicDirectory folder(run_.directory->checkpoint_path(run_.state.step), /*replace=*/true);
   write_training_checkpoint(folder.path(), *run_.model, run_.taper, run_.tokenizer->json(),
                             run_.state, *run_.weights, *run_.gamma_t);
@@ -179,25 +181,26 @@ void Trainer::save() {
 void Trainer::log_step(const StepResult& result) {
   const int64_t k = run_.state.step - 1;
   run_.metrics->append({{"kind", "train"},
-                    {"step", run_.state.step},
-                    {"loss", result.loss},
-                    {"anchor_loss", result.anchor_loss},
-                    {"gate", gate(k)},
-                    {"lr", run_.config.learning_rate(k)},
-                    {"grad_norm", result.gradient_norm},
-                    {"logit_norm", result.logit_norm},
-                    {"final_scale", result.final_scale},
-                    {"tokens_per_s", sitting_tokens_ / std::max(sitting_seconds_, 1e-9)},
-                    {"tokens", run_.state.step * tokens_per_step()},
-                    {"seconds", run_.state.seconds}});
+                        {"step", run_.state.step},
+                        {"loss", result.loss},
+                        {"anchor_loss", result.anchor_loss},
+                        {"gate", gate(k)},
+                        {"lr", run_.config.learning_rate(k)},
+                        {"grad_norm", result.gradient_norm},
+                        {"logit_norm", result.logit_norm},
+                        {"final_scale", result.final_scale},
+                        {"tokens_per_s", sitting_tokens_ / std::max(sitting_seconds_, 1e-9)},
+                        {"tokens", run_.state.step * tokens_per_step()},
+                        {"seconds", run_.state.seconds}});
 }
 
 TrainSummary Trainer::summary() const {
   TrainSummary out;
   out.step = run_.state.step;
-  out.train_loss = run_.state.smoothed_updates == 0
-                       ? 0
-                       : ema_mean({run_.state.smoothed_loss, run_.state.smoothed_updates}, kSmoothing);
+  out.train_loss =
+      run_.state.smoothed_updates == 0
+          ? 0
+          : ema_mean({run_.state.smoothed_loss, run_.state.smoothed_updates}, kSmoothing);
   out.valid_loss = valid_loss_;
   out.gate = gate(run_.state.step);
   out.tokens_per_s = sitting_tokens_ / std::max(sitting_seconds_, 1e-9);
@@ -214,7 +217,8 @@ TrainSummary Trainer::run() {
     return summary();
   }
   log_info("training {} parameters for {} steps of {} tokens on {} threads",
-           run_.model->architecture().num_parameters(), steps, tokens_per_step(), run_.threads->size());
+           run_.model->architecture().num_parameters(), steps, tokens_per_step(),
+           run_.threads->size());
   Progress progress("train", steps, "steps");
   while (run_.state.step < steps) {
     if (interrupted()) {
@@ -232,7 +236,8 @@ TrainSummary Trainer::run() {
 
     const int64_t done = run_.state.step;
     const bool last = done == steps;
-    if (!result.skipped && (done % run_.config.log.every == 0 || done == 1 || last)) log_step(result);
+    if (!result.skipped && (done % run_.config.log.every == 0 || done == 1 || last))
+      log_step(result);
     progress.update(done, fmt::format("loss {:.4f}  gate {:.3f}  {:.0f} tok/s", result.loss,
                                       gate(done), sitting_tokens_ / sitting_seconds_));
     const bool checkpoint = done % run_.config.train.checkpoint_every == 0 || last;
@@ -249,11 +254,11 @@ TrainSummary Trainer::run() {
   }
   const TrainSummary out = summary();
   run_.metrics->append({{"kind", "end"},
-                    {"step", out.step},
-                    {"train_loss", out.train_loss},
-                    {"valid_loss", out.valid_loss},
-                    {"tokens_per_s", out.tokens_per_s},
-                    {"seconds", out.seconds}});
+                        {"step", out.step},
+                        {"train_loss", out.train_loss},
+                        {"valid_loss", out.valid_loss},
+                        {"tokens_per_s", out.tokens_per_s},
+                        {"seconds", out.seconds}});
   return out;
 }
 

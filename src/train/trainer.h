@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "train/pass/training_pass.h"
-#include "train/run.h"
+#include "train/training_run.h"
 
 namespace taper {
 
@@ -22,7 +22,7 @@ struct TrainSummary {
 
 class Trainer {
  public:
-  explicit Trainer(Run run);
+  explicit Trainer(TrainingRun run);
 
   // Trains to the last step. Interrupted: after writing a checkpoint. NumericsError: after
   // train.max_skipped_steps steps in a row without a finite gradient.
@@ -46,7 +46,7 @@ class Trainer {
   TrainSummary summary() const;
   int64_t tokens_per_step() const;
 
-  Run run_;
+  TrainingRun run_;
   TrainingPass<float> pass_;
   int64_t saved_step_;           // last step with a checkpoint; -1: none
   int64_t validated_step_ = -1;  // last step with a validation

@@ -30,10 +30,10 @@ void restore_flat(const SafetensorsFile& file, const std::string& name, std::spa
 
 }  // namespace
 
-void write_training_checkpoint(const std::filesystem::path& folder, const ModelParameters<float>& model,
-                               const TaperState& taper, const std::string& tokenizer_json,
-                               const TrainingState& state, const AdamW& weights,
-                               const AdamW& taper_weights) {
+void write_training_checkpoint(const std::filesystem::path& folder,
+                               const ModelParameters<float>& model, const TaperState& taper,
+                               const std::string& tokenizer_json, const TrainingState& state,
+                               const AdamW& weights, const AdamW& taper_weights) {
   const std::vector<TensorView> tensors = model.tensor_views();
   write_checkpoint_files(folder, model.config(), taper, tensors, tokenizer_json);
 
@@ -61,8 +61,8 @@ void write_training_checkpoint(const std::filesystem::path& folder, const ModelP
 }
 
 TrainingState read_training_checkpoint(const std::filesystem::path& folder,
-                                       ModelParameters<float>& model,
-                                       TaperState& taper, AdamW& weights, AdamW& taper_weights) {
+                                       ModelParameters<float>& model, TaperState& taper,
+                                       AdamW& weights, AdamW& taper_weights) {
   const Checkpoint checkpoint = Checkpoint::open(folder);
   model.load(checkpoint);
   taper = checkpoint.taper();

@@ -26,13 +26,14 @@ struct TrainingState {
 };
 
 // The files of a complete training checkpoint, into a folder that exists.
-void write_training_checkpoint(const std::filesystem::path& folder, const ModelParameters<float>& model,
-                               const TaperState& taper, const std::string& tokenizer_json,
-                               const TrainingState& state, const AdamW& weights,
-                               const AdamW& taper_weights);
+void write_training_checkpoint(const std::filesystem::path& folder,
+                               const ModelParameters<float>& model, const TaperState& taper,
+                               const std::string& tokenizer_json, const TrainingState& state,
+                               const AdamW& weights, const AdamW& taper_weights);
 
 // Restores everything from a checkpoint folder; `taper` receives the method's state.
-TrainingState read_training_checkpoint(const std::filesystem::path& folder, ModelParameters<float>& model,
-                                       TaperState& taper, AdamW& weights, AdamW& taper_weights);
+TrainingState read_training_checkpoint(const std::filesystem::path& folder,
+                                       ModelParameters<float>& model, TaperState& taper,
+                                       AdamW& weights, AdamW& taper_weights);
 
 }  // namespace taper

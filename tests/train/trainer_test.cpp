@@ -241,7 +241,7 @@ TEST(TrainerBadInput, RunThatExists_AsksForResume) {
 
 TEST(TrainerBadInput, SecondProcessInOneFolder_IsRefused) {
   TinyRun tiny;
-  const Run first = open_run(tiny.resolved(), tiny.run(), false);
+  const TrainingRun first = open_run(tiny.resolved(), tiny.run(), false);
   expect_rejected<ResourceError>(tiny, "another process is training here");
 }
 
@@ -274,7 +274,7 @@ TEST(Trainer, WeightsThatOverflow_EndTheRunWithTheFirstBadParameterNamed) {
   tiny.config.train.weight_decay = 0;
   tiny.config.train.max_skipped_steps = 2;
   tiny.config.taper.scope = "none";
-  Run run = open_run(tiny.resolved(), tiny.run(), false);
+  TrainingRun run = open_run(tiny.resolved(), tiny.run(), false);
   for (float& value : run.model->values()) value *= 1e30f;
   expect_error<NumericsError>([&] { Trainer(std::move(run)).run(); }, "model.");
   EXPECT_EQ(rows_of(tiny.run(), "skipped").size(), 2u);
@@ -289,7 +289,7 @@ TEST(Trainer, DivergenceAfterACheckpoint_KeepsIt) {
   tiny.config.train.steps = 40;
   // The run goes on from its last checkpoint, with weights that overflow.
   std::ofstream(tiny.run() / "checkpoints/latest") << "step-30\n";
-  Run run = open_run(tiny.resolved(), tiny.run(), true);
+  TrainingRun run = open_run(tiny.resolved(), tiny.run(), true);
   for (float& value : run.model->values()) value *= 1e30f;
   expect_error<NumericsError>([&] { Trainer(std::move(run)).run(); }, "model.");
   EXPECT_EQ(Checkpoint::open(tiny.run()).path().filename(), "step-30");

@@ -215,8 +215,7 @@ template <typename R>
 std::unique_ptr<Lane<R>> make_lane(const ModelConfig& config, Activations activations,
                                    const OpContext& context) {
   if constexpr (std::is_same_v<R, float>)
-    if (activations == Activations::kBF16)
-      return std::make_unique<LaneOf<bf16>>(config, context);
+    if (activations == Activations::kBF16) return std::make_unique<LaneOf<bf16>>(config, context);
   TAPER_CHECK(activations == Activations::kFull);
   return std::make_unique<LaneOf<R>>(config, context);
 }

@@ -144,8 +144,7 @@ void Operands<R>::backward(ThreadPool& team, std::vector<R*> folded_gradients) c
   for (const Operand& operand : operands_) {
     if (!operand.folded) continue;
     const FoldableLinear& linear = operand.linear;
-    const int64_t gamma_t =
-        parameters_.layout().norms()[static_cast<size_t>(linear.norm)].gamma_t;
+    const int64_t gamma_t = parameters_.layout().norms()[static_cast<size_t>(linear.norm)].gamma_t;
     const FoldedWeightGradient<R> args{folded_gradients,
                                        values + linear.offset,
                                        values + gamma_t,

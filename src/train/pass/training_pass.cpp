@@ -95,8 +95,8 @@ PassSums TrainingPass<R>::run(const BatchView& batch, const PassOptions& options
     const int64_t end = batch.batch * (i + 1) / split.lanes;
     for (int64_t begin = batch.batch * i / split.lanes; begin < end; begin += split.windows) {
       const int64_t at = begin * batch.time;
-      const BatchView part{batch.ids + at, batch.targets + at,
-                           std::min(split.windows, end - begin), batch.time};
+      const BatchView part{batch.ids + at, batch.targets + at, std::min(split.windows, end - begin),
+                           batch.time};
       state.sums += state.lane->run(state.weights, rope_, part, options);
     }
   };
@@ -126,8 +126,8 @@ void TrainingPass<R>::prepare(int lanes, int team, const PassOptions& options) {
       state.lane.reset();
       state.team = lanes == 1 ? nullptr : std::make_unique<ThreadPool>(team);
       state.team_size = team;
-      state.lane = make_lane<R>(parameters_.config(), activations_,
-                                {state.team ? *state.team : threads_});
+      state.lane =
+          make_lane<R>(parameters_.config(), activations_, {state.team ? *state.team : threads_});
     }
     state.lane->set_profile(i == 0 ? profile_ : nullptr);
     state.sums = {};

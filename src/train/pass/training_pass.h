@@ -1,5 +1,5 @@
-// The training pass of a pre-norm transformer: losses and gradients of one batch of windows, written
-// out by hand over our ops, without a tape.
+// The training pass of a pre-norm transformer: losses and gradients of one batch of windows,
+// written out by hand over our ops, without a tape.
 //
 // Every norm has one reader, so the unit is a linear layer with its norm:
 //   the norm is folded   y = h W^T
@@ -10,14 +10,14 @@
 // W).
 //
 // Depth first: each lane takes few windows at a time through all layers and back, so that what they
-// keep stays in its caches, with gradients of its own that are added up at the end. There are as many
-// lanes as the memory for gradients and the windows allow; the threads are shared out among them, a
-// team for each, over which it splits its ops.
+// keep stays in its caches, with gradients of its own that are added up at the end. There are as
+// many lanes as the memory for gradients and the windows allow; the threads are shared out among
+// them, a team for each, over which it splits its ops.
 //
 // Kept per layer and token: h twice, q k v, the attention's output, gate and up, the statistics.
 // Products take the parameters' type R or, for float, bf16: the residual stream and its gradient,
-// statistics, softmax, losses and gradients of parameters stay in R. R = double runs over plain loops
-// and is the reference. Results repeat bit for bit at a fixed number of threads.
+// statistics, softmax, losses and gradients of parameters stay in R. R = double runs over plain
+// loops and is the reference. Results repeat bit for bit at a fixed number of threads.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "train/run.h"
+#include "train/training_run.h"
 
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@ namespace taper {
 
 namespace {
 
-void check_config_unchanged(const Run& run) {
+void check_config_unchanged(const TrainingRun& run) {
   TrainConfig saved;
   ConfigSchema schema = train_schema(saved);
   schema.load_file(run.directory->config_path());
@@ -70,7 +70,7 @@ ModelConfig model_of(const TrainConfig& config, const std::optional<Checkpoint>&
   return init->config();
 }
 
-void open_data(const ModelConfig& model, Run& run) {
+void open_data(const ModelConfig& model, TrainingRun& run) {
   const TrainConfig& config = run.config;
   run.window = window_of(config, model);
   const auto open = [&](const std::string& path) {
@@ -91,7 +91,7 @@ void open_data(const ModelConfig& model, Run& run) {
 }
 
 // Parameters, gradients and two moments in float; the pass; what the libraries take.
-void require_memory(const ModelConfig& model, const Run& run) {
+void require_memory(const ModelConfig& model, const TrainingRun& run) {
   constexpr double kLibraries = 0.1e9;
   const TrainConfig& config = run.config;
   const Architecture architecture(model);
@@ -112,7 +112,8 @@ void require_memory(const ModelConfig& model, const Run& run) {
             run.window, threads));
 }
 
-void make_model(const ModelConfig& config, const std::vector<std::string>& folded, Run& run) {
+void make_model(const ModelConfig& config, const std::vector<std::string>& folded,
+                TrainingRun& run) {
   const TaperScope scope = run.config.scope();
   run.model = std::make_unique<ModelParameters<float>>(config, scope, folded);
   const auto& train = run.config.train;
@@ -140,7 +141,7 @@ void make_model(const ModelConfig& config, const std::vector<std::string>& folde
   taper.source["valid_data"] = run.config.data.valid;  // what `taper fold` verifies on
 }
 
-void resume(int64_t step, Run& run) {
+void resume(int64_t step, TrainingRun& run) {
   run.state = read_training_checkpoint(run.directory->checkpoint_path(step), *run.model, run.taper,
                                        *run.weights, *run.gamma_t);
   TAPER_CHECK(run.state.step == step);
@@ -159,8 +160,8 @@ Activations activations_of(const TrainConfig& config) {
   return config.train.dtype == "bf16" ? Activations::kBF16 : Activations::kFull;
 }
 
-Run open_run(const TrainConfig& config, const std::filesystem::path& path, bool resumes) {
-  Run run;
+TrainingRun open_run(const TrainConfig& config, const std::filesystem::path& path, bool resumes) {
+  TrainingRun run;
   run.config = config;
   run.directory = std::make_unique<RunDirectory>(path);
   const std::optional<int64_t> latest = run.directory->latest();

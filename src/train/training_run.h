@@ -19,7 +19,7 @@
 
 namespace taper {
 
-struct Run {
+struct TrainingRun {
   TrainConfig config;  // resolved
   int64_t window = 0;  // tokens
   std::unique_ptr<RunDirectory> directory;
@@ -35,11 +35,11 @@ struct Run {
   TrainingState state;
 };
 
-// Opens a run in the folder `path`, which is made where needed. `config` is resolved. With `resume`,
-// at its latest checkpoint (at the start when there is none); without, a folder that holds a run is
-// a ConfigError. Other errors: those of everything it opens; ResourceError when the memory does not
-// suffice, or threads cannot be started.
-Run open_run(const TrainConfig& config, const std::filesystem::path& path, bool resume);
+// Opens a run in the folder `path`, which is made where needed. `config` is resolved. With
+// `resume`, at its latest checkpoint (at the start when there is none); without, a folder that
+// holds a run is a ConfigError. Other errors: those of everything it opens; ResourceError when the
+// memory does not suffice, or threads cannot be started.
+TrainingRun open_run(const TrainConfig& config, const std::filesystem::path& path, bool resume);
 
 Activations activations_of(const TrainConfig& config);
 
