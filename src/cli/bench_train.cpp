@@ -138,15 +138,16 @@ void setup_bench_train(CLI::App& group) {
   app.add_option("--rounds", bench.rounds, "turns of each");
   app.add_option("--seconds", bench.seconds, "length of a turn; at least one step");
   app.add_flag("--profile", bench.profile, "where the time of a step goes");
-  app.add_option("--python", bench.python, "the Python that has PyTorch (make bench-setup)");
+  app.add_option("--python", bench.python, "the Python that has PyTorch (make bench-setup)")
+      ->type_name(kFile);
   add_threads(app, bench.threads);
   add_json(app, options->json);
   add_quiet(app);
   app.footer(
       "A step is forward, backward, clipping and AdamW on random tokens. First its loss and every\n"
-      "gradient are checked: of some tokens against the pass in double, of the whole batch against\n"
-      "each peer on the same weights. Nothing is timed when they differ. All variants take turns in\n"
-      "one run, and the limit is measured in each round.\n\n"
+      "gradient are checked: of some tokens against the pass in double, of the whole batch\n"
+      "against each peer on the same weights. Nothing is timed when they differ. All variants\n"
+      "take turns in one run, and the limit is measured in each round.\n\n"
       "Examples:\n"
       "  taper bench train --shape paper-3m --norm plain,taper,settled\n"
       "  taper bench train --shape 6l-d256 --dtype bf16 --against torch-eager,torch-compile");

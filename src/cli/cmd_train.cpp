@@ -87,12 +87,13 @@ void setup_train(CLI::App& parent) {
   auto options = std::make_shared<Options>();
   CLI::App& app =
       add_command(parent, kTrain, "train", "train or fine-tune a model, tapering its norms");
-  app.add_option("CONFIG", options->config, "configuration, a TOML file");
+  app.add_option("CONFIG", options->config, "configuration, a TOML file")->type_name(kFile);
   app.add_option("--set", options->assignments, "change one key: section.key=value; repeatable")
       ->type_name("KEY=VALUE")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("--out", options->out, "run directory (default: runs/ and the name of CONFIG)");
+  app.add_option("--out", options->out, "run directory (default: runs/ and the name of CONFIG)")
+      ->type_name(kFolder);
   app.add_flag("--resume", options->resume,
                "go on from the run's latest checkpoint; start when there is none");
   app.add_flag("--help-config", options->help_config, "list every key with its default");

@@ -192,7 +192,7 @@ TEST(Taper, Help_ReadsLikeAManualPage) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.err, IsEmpty());
   for (const char* part : {"Usage: taper COMMAND", "Exit codes:\n  0    done", "Examples:\n",
-                           "Remove norms:\n  calibrate ", "taper COMMAND --help"})
+                           "Train:\n  train ", "taper COMMAND --help"})
     EXPECT_THAT(result.out, HasSubstr(part));
 }
 
@@ -205,10 +205,10 @@ TEST(Taper, Version_IsOneLine) {
 }
 
 TEST(Taper, UnknownCommandOrFlag_IsAUsageErrorOnStderr) {
-  CommandResult result = run_command("taper", {"flod"});
+  CommandResult result = run_command("taper", {"tran"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(result.out, "");
-  EXPECT_EQ(result.err, "error: taper has no command flod\n  did you mean fold?\n");
+  EXPECT_EQ(result.err, "error: taper has no command tran\n  did you mean train?\n");
   result = run_command("taper", {"--verison"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(result.err, "error: taper has no option --verison\n  did you mean --version?\n");
