@@ -21,6 +21,7 @@ struct Head {
   T* data;
   int64_t stride;
   T* row(int64_t t) const { return data + t * stride; }
+  Head from(int64_t t) const { return {row(t), stride}; }  // without the tokens before t
 };
 
 template <typename R>
@@ -42,22 +43,22 @@ HWY_INLINE void with_lanes(int64_t count, const Body& body) {
   body(hn::CappedTag<R, 1>());
 }
 
-// to[t] = scale * rot(from[t]) for tokens [begin, end), or the transpose (the gradient) when
-// kInverse.
+// to[t] = scale * rot(from[t]) for `count` tokens, the first of which stands at `position`; or the
+// transpose (the gradient) when kInverse.
 template <bool kInverse, typename A, typename B, typename R>
-HWY_INLINE void rotate_rows(const Rotation<R>& rotation, int64_t begin, int64_t end, R scale,
+HWY_INLINE void rotate_rows(const Rotation<R>& rotation, int64_t position, int64_t count, R scale,
                             Head<const A> from, Head<B> to) {
   const int64_t half = rotation.width / 2;
   with_lanes<R>(half, [&](auto d) HWY_ATTR {
     const auto factor = hn::Set(d, scale);
-    for (int64_t t = begin; t < end; ++t) {
+    for (int64_t t = 0; t < count; ++t) {
       const A* in = from.row(t);
       B* out = to.row(t);
       for (int64_t i = 0; i < half; i += static_cast<int64_t>(hn::Lanes(d))) {
         const auto a = hn::Mul(load(d, in + i), factor);
         const auto b = hn::Mul(load(d, in + i + half), factor);
-        const auto c = load(d, rotation.cosines + t * half + i);
-        auto s = load(d, rotation.sines + t * half + i);
+        const auto c = load(d, rotation.cosines + (position + t) * half + i);
+        auto s = load(d, rotation.sines + (position + t) * half + i);
         if constexpr (kInverse) s = hn::Neg(s);
         store(d, hn::NegMulAdd(b, s, hn::Mul(a, c)), out + i);
         store(d, hn::MulAdd(a, s, hn::Mul(b, c)), out + i + half);

@@ -136,8 +136,8 @@ HWY_INLINE void forward_group(const AttentionShape& shape, int64_t group, const 
   for (int64_t h = kv * per_group; h < (kv + 1) * per_group; ++h) {
     for (int64_t i0 = 0; i0 < time; i0 += kY<R>) {
       const int64_t count = std::min(kY<R>, time - i0);
-      attention::rotate_rows<false>(rotation, i0, i0 + count, scale, head(h),
-                                    Head<R>{rows - i0 * width, width});
+      attention::rotate_rows<false>(rotation, i0, count, scale, head(h).from(i0),
+                                    Head<R>{rows, width});
       fill_zero(rows + count * width, (kY<R> - count) * width);
       attention::rows_to_blocks(kY<R>, width, kY<R>, rows, qt);
       const BlockForward<R> block{width,  i0,    i0 + count, qt,     keys,
@@ -257,7 +257,9 @@ HWY_INLINE void backward_group(const AttentionShape& shape, int64_t group, const
   }
 TAPER_ATTENTION_KERNELS(F32, float)
 TAPER_ATTENTION_KERNELS(BF16, bf16)
+#if HWY_TARGET == HWY_STATIC_TARGET  // doubles are the reference: one code is enough
 TAPER_ATTENTION_KERNELS(F64, double)
+#endif
 #undef TAPER_ATTENTION_KERNELS
 
 }  // namespace
@@ -284,25 +286,28 @@ int64_t attention_backward_scratch(const AttentionShape& shape) {
   return packed + 2 * padded + 3 * kTileRows * kTileColumns + 6 * kLine;
 }
 
-#define TAPER_ATTENTION_DISPATCH(Name, T)                                                       \
-  HWY_EXPORT(Forward##Name);                                                                    \
-  HWY_EXPORT(Backward##Name);                                                                   \
+#define TAPER_ATTENTION_DISPATCH(Name, T, DISPATCH)                                             \
   template <>                                                                                   \
-  void attention_forward_groups<T>(const AttentionShape& shape, Range groups, const T* qkv,            \
-                            const Real<T>* cosines, const Real<T>* sines, T* out, Real<T>* lse, \
-                            Real<T>* scratch) {                                                 \
-    HWY_DYNAMIC_DISPATCH(Forward##Name)(shape, groups, qkv, cosines, sines, out, lse, scratch); \
+  void attention_forward_groups<T>(const AttentionShape& shape, Range groups, const T* qkv,     \
+                                   const Real<T>* cosines, const Real<T>* sines, T* out,        \
+                                   Real<T>* lse, Real<T>* scratch) {                            \
+    DISPATCH(Forward##Name)(shape, groups, qkv, cosines, sines, out, lse, scratch);             \
   }                                                                                             \
   template <>                                                                                   \
-  void attention_backward_groups<T>(const AttentionShape& shape, Range groups, const T* qkv,           \
-                             const Real<T>* cosines, const Real<T>* sines, const T* out,        \
-                             const Real<T>* lse, const T* dout, T* dqkv, Real<T>* scratch) {    \
-    HWY_DYNAMIC_DISPATCH(Backward##Name)                                                        \
+  void attention_backward_groups<T>(const AttentionShape& shape, Range groups, const T* qkv,    \
+                                    const Real<T>* cosines, const Real<T>* sines, const T* out, \
+                                    const Real<T>* lse, const T* dout, T* dqkv,                 \
+                                    Real<T>* scratch) {                                         \
+    DISPATCH(Backward##Name)                                                                    \
     (shape, groups, qkv, cosines, sines, out, lse, dout, dqkv, scratch);                        \
   }
-TAPER_ATTENTION_DISPATCH(F32, float)
-TAPER_ATTENTION_DISPATCH(BF16, bf16)
-TAPER_ATTENTION_DISPATCH(F64, double)
+HWY_EXPORT(ForwardF32);
+HWY_EXPORT(BackwardF32);
+HWY_EXPORT(ForwardBF16);
+HWY_EXPORT(BackwardBF16);
+TAPER_ATTENTION_DISPATCH(F32, float, HWY_DYNAMIC_DISPATCH)
+TAPER_ATTENTION_DISPATCH(BF16, bf16, HWY_DYNAMIC_DISPATCH)
+TAPER_ATTENTION_DISPATCH(F64, double, HWY_STATIC_DISPATCH)
 #undef TAPER_ATTENTION_DISPATCH
 
 }  // namespace taper

@@ -34,13 +34,13 @@ int64_t attention_backward_scratch(const AttentionShape& shape);
 // besides its inputs.
 template <typename T>
 void attention_forward_groups(const AttentionShape& shape, Range groups, const T* qkv,
-                       const Real<T>* cosines, const Real<T>* sines, T* out, Real<T>* lse,
-                       Real<T>* scratch);
+                              const Real<T>* cosines, const Real<T>* sines, T* out, Real<T>* lse,
+                              Real<T>* scratch);
 
 // dqkv is overwritten, all of the groups' parts.
 template <typename T>
 void attention_backward_groups(const AttentionShape& shape, Range groups, const T* qkv,
-                        const Real<T>* cosines, const Real<T>* sines, const T* out,
-                        const Real<T>* lse, const T* dout, T* dqkv, Real<T>* scratch);
+                               const Real<T>* cosines, const Real<T>* sines, const T* out,
+                               const Real<T>* lse, const T* dout, T* dqkv, Real<T>* scratch);
 
 }  // namespace taper

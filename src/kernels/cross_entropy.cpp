@@ -104,7 +104,9 @@ HWY_INLINE void all_rows(const CrossEntropyArgs<T>& args, Range rows) {
 
 void RowsF32(const CrossEntropyArgs<float>& args, Range rows) { all_rows(args, rows); }
 void RowsBF16(const CrossEntropyArgs<bf16>& args, Range rows) { all_rows(args, rows); }
+#if HWY_TARGET == HWY_STATIC_TARGET  // doubles are the reference: one code is enough
 void RowsF64(const CrossEntropyArgs<double>& args, Range rows) { all_rows(args, rows); }
+#endif
 
 }  // namespace
 }  // namespace taper::HWY_NAMESPACE
@@ -115,7 +117,6 @@ namespace taper {
 
 HWY_EXPORT(RowsF32);
 HWY_EXPORT(RowsBF16);
-HWY_EXPORT(RowsF64);
 
 template <>
 void cross_entropy_rows<float>(const CrossEntropyArgs<float>& args, Range rows) {
@@ -127,7 +128,7 @@ void cross_entropy_rows<bf16>(const CrossEntropyArgs<bf16>& args, Range rows) {
 }
 template <>
 void cross_entropy_rows<double>(const CrossEntropyArgs<double>& args, Range rows) {
-  HWY_DYNAMIC_DISPATCH(RowsF64)(args, rows);
+  HWY_STATIC_DISPATCH(RowsF64)(args, rows);
 }
 
 }  // namespace taper

@@ -90,7 +90,9 @@ void Convert(const float* from, int64_t count, bf16* to) { convert_all(from, cou
   }
 TAPER_FOLD_KERNELS(F32, float)
 TAPER_FOLD_KERNELS(BF16, bf16)
+#if HWY_TARGET == HWY_STATIC_TARGET  // doubles are the reference: one code is enough
 TAPER_FOLD_KERNELS(F64, double)
+#endif
 #undef TAPER_FOLD_KERNELS
 
 #define TAPER_GRADIENT_KERNELS(Name, R)                                             \
@@ -99,7 +101,9 @@ TAPER_FOLD_KERNELS(F64, double)
     backward(args, columns);                                                        \
   }
 TAPER_GRADIENT_KERNELS(F32, float)
+#if HWY_TARGET == HWY_STATIC_TARGET  // doubles are the reference: one code is enough
 TAPER_GRADIENT_KERNELS(F64, double)
+#endif
 #undef TAPER_GRADIENT_KERNELS
 
 }  // namespace
@@ -115,31 +119,32 @@ void convert(const float* from, int64_t count, bf16* to) {
   HWY_DYNAMIC_DISPATCH(Convert)(from, count, to);
 }
 
-#define TAPER_FOLD_DISPATCH(Name, T)                                                       \
-  HWY_EXPORT(Fold##Name);                                                                  \
+#define TAPER_FOLD_DISPATCH(Name, T, DISPATCH)                                             \
   template <>                                                                              \
   void fold_weight<T>(Range rows, int64_t in, const Real<T>* weight, const Real<T>* scale, \
                       T* to) {                                                             \
-    HWY_DYNAMIC_DISPATCH(Fold##Name)(rows, in, weight, scale, to);                         \
+    DISPATCH(Fold##Name)(rows, in, weight, scale, to);                                     \
   }
-TAPER_FOLD_DISPATCH(F32, float)
-TAPER_FOLD_DISPATCH(BF16, bf16)
-TAPER_FOLD_DISPATCH(F64, double)
+HWY_EXPORT(FoldF32);
+HWY_EXPORT(FoldBF16);
+TAPER_FOLD_DISPATCH(F32, float, HWY_DYNAMIC_DISPATCH)
+TAPER_FOLD_DISPATCH(BF16, bf16, HWY_DYNAMIC_DISPATCH)
+TAPER_FOLD_DISPATCH(F64, double, HWY_STATIC_DISPATCH)
 #undef TAPER_FOLD_DISPATCH
 
-#define TAPER_GRADIENT_DISPATCH(Name, R)                                             \
-  HWY_EXPORT(Add##Name);                                                             \
-  HWY_EXPORT(Backward##Name);                                                        \
+#define TAPER_GRADIENT_DISPATCH(Name, R, DISPATCH)                                   \
   template <>                                                                        \
   void add_row<R>(const R* from, int64_t count, R* to) {                             \
-    HWY_DYNAMIC_DISPATCH(Add##Name)(from, count, to);                                \
+    DISPATCH(Add##Name)(from, count, to);                                            \
   }                                                                                  \
   template <>                                                                        \
   void fold_weight_backward<R>(const FoldedWeightGradient<R>& args, Range columns) { \
-    HWY_DYNAMIC_DISPATCH(Backward##Name)(args, columns);                             \
+    DISPATCH(Backward##Name)(args, columns);                                         \
   }
-TAPER_GRADIENT_DISPATCH(F32, float)
-TAPER_GRADIENT_DISPATCH(F64, double)
+HWY_EXPORT(AddF32);
+HWY_EXPORT(BackwardF32);
+TAPER_GRADIENT_DISPATCH(F32, float, HWY_DYNAMIC_DISPATCH)
+TAPER_GRADIENT_DISPATCH(F64, double, HWY_STATIC_DISPATCH)
 #undef TAPER_GRADIENT_DISPATCH
 
 }  // namespace taper

@@ -64,7 +64,9 @@ HWY_INLINE void backward(Range rows, int64_t width, const T* gate_up, const T* d
   }
 TAPER_SWIGLU_KERNELS(F32, float)
 TAPER_SWIGLU_KERNELS(BF16, bf16)
+#if HWY_TARGET == HWY_STATIC_TARGET  // doubles are the reference: one code is enough
 TAPER_SWIGLU_KERNELS(F64, double)
+#endif
 #undef TAPER_SWIGLU_KERNELS
 
 }  // namespace
@@ -74,21 +76,23 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace taper {
 
-#define TAPER_SWIGLU_DISPATCH(Name, T)                                                      \
-  HWY_EXPORT(Forward##Name);                                                                \
-  HWY_EXPORT(Backward##Name);                                                               \
-  template <>                                                                               \
+#define TAPER_SWIGLU_DISPATCH(Name, T, DISPATCH)                                                 \
+  template <>                                                                                    \
   void swiglu_forward_rows<T>(Range rows, int64_t width, const T* gate_up, T* y) {               \
-    HWY_DYNAMIC_DISPATCH(Forward##Name)(rows, width, gate_up, y);                           \
-  }                                                                                         \
-  template <>                                                                               \
+    DISPATCH(Forward##Name)(rows, width, gate_up, y);                                            \
+  }                                                                                              \
+  template <>                                                                                    \
   void swiglu_backward_rows<T>(Range rows, int64_t width, const T* gate_up, const T* dy, T* out, \
-                          T* y) {                                                           \
-    HWY_DYNAMIC_DISPATCH(Backward##Name)(rows, width, gate_up, dy, out, y);                 \
+                               T* y) {                                                           \
+    DISPATCH(Backward##Name)(rows, width, gate_up, dy, out, y);                                  \
   }
-TAPER_SWIGLU_DISPATCH(F32, float)
-TAPER_SWIGLU_DISPATCH(BF16, bf16)
-TAPER_SWIGLU_DISPATCH(F64, double)
+HWY_EXPORT(ForwardF32);
+HWY_EXPORT(BackwardF32);
+HWY_EXPORT(ForwardBF16);
+HWY_EXPORT(BackwardBF16);
+TAPER_SWIGLU_DISPATCH(F32, float, HWY_DYNAMIC_DISPATCH)
+TAPER_SWIGLU_DISPATCH(BF16, bf16, HWY_DYNAMIC_DISPATCH)
+TAPER_SWIGLU_DISPATCH(F64, double, HWY_STATIC_DISPATCH)
 #undef TAPER_SWIGLU_DISPATCH
 
 }  // namespace taper

@@ -228,7 +228,9 @@ HWY_INLINE void anchor_rows(Range rows, int64_t width, Real<T> target, Real<T> w
   }
 TAPER_NORM_KERNELS(F32, float, float)
 TAPER_NORM_KERNELS(F32ToBF16, float, bf16)
+#if HWY_TARGET == HWY_STATIC_TARGET  // doubles are the reference: one code is enough
 TAPER_NORM_KERNELS(F64, double, double)
+#endif
 #undef TAPER_NORM_KERNELS
 
 #define TAPER_ANCHOR_KERNELS(Name, T)                                                      \
@@ -240,7 +242,9 @@ TAPER_NORM_KERNELS(F64, double, double)
     anchor_rows(rows, width, target, weight, h, r, mask, dh);                              \
   }
 TAPER_ANCHOR_KERNELS(F32, float)
+#if HWY_TARGET == HWY_STATIC_TARGET  // doubles are the reference: one code is enough
 TAPER_ANCHOR_KERNELS(F64, double)
+#endif
 #undef TAPER_ANCHOR_KERNELS
 
 }  // namespace
@@ -250,41 +254,43 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace taper {
 
-#define TAPER_NORM_DISPATCH(Name, T, Y)                                                          \
-  HWY_EXPORT(Forward##Name);                                                                     \
-  HWY_EXPORT(Backward##Name);                                                                    \
+#define TAPER_NORM_DISPATCH(Name, T, Y, DISPATCH)                                                \
   template <>                                                                                    \
   void taper_rms_norm_forward<T, Y>(const TaperNormArgs<Real<T>>& args, Range rows, const T* h,  \
                                     Y* y, Real<T>* rstd, TaperNormSums* sums,                    \
                                     const uint8_t* mask) {                                       \
-    HWY_DYNAMIC_DISPATCH(Forward##Name)(args, rows, h, y, rstd, sums, mask);                     \
+    DISPATCH(Forward##Name)(args, rows, h, y, rstd, sums, mask);                                 \
   }                                                                                              \
   template <>                                                                                    \
   void taper_rms_norm_backward<T, Y>(const TaperNormArgs<Real<T>>& args, Range rows, const T* h, \
                                      const T* dy, const Real<T>* rstd, const T* residual, T* dh, \
                                      Real<T>* dgamma, Real<T>* dgamma_t, Y* y) {                 \
-    HWY_DYNAMIC_DISPATCH(Backward##Name)                                                         \
+    DISPATCH(Backward##Name)                                                                     \
     (args, rows, h, dy, rstd, residual, dh, dgamma, dgamma_t, y);                                \
   }
-TAPER_NORM_DISPATCH(F32, float, float)
-TAPER_NORM_DISPATCH(F32ToBF16, float, bf16)
-TAPER_NORM_DISPATCH(F64, double, double)
+HWY_EXPORT(ForwardF32);
+HWY_EXPORT(BackwardF32);
+HWY_EXPORT(ForwardF32ToBF16);
+HWY_EXPORT(BackwardF32ToBF16);
+TAPER_NORM_DISPATCH(F32, float, float, HWY_DYNAMIC_DISPATCH)
+TAPER_NORM_DISPATCH(F32ToBF16, float, bf16, HWY_DYNAMIC_DISPATCH)
+TAPER_NORM_DISPATCH(F64, double, double, HWY_STATIC_DISPATCH)
 #undef TAPER_NORM_DISPATCH
 
-#define TAPER_ANCHOR_DISPATCH(Name, T)                                                           \
-  HWY_EXPORT(Scale##Name);                                                                       \
-  HWY_EXPORT(Anchor##Name);                                                                      \
-  template <>                                                                                    \
-  void residual_scale_rows<T>(Range rows, int64_t width, Real<T> eps, const T* h, Real<T>* r) {  \
-    HWY_DYNAMIC_DISPATCH(Scale##Name)(rows, width, eps, h, r);                                   \
-  }                                                                                              \
-  template <>                                                                                    \
-  void anchor_backward_rows<T>(Range rows, int64_t width, Real<T> target, Real<T> weight, const T* h, \
-                          const Real<T>* r, const uint8_t* mask, T* dh) {                        \
-    HWY_DYNAMIC_DISPATCH(Anchor##Name)(rows, width, target, weight, h, r, mask, dh);             \
+#define TAPER_ANCHOR_DISPATCH(Name, T, DISPATCH)                                                \
+  template <>                                                                                   \
+  void residual_scale_rows<T>(Range rows, int64_t width, Real<T> eps, const T* h, Real<T>* r) { \
+    DISPATCH(Scale##Name)(rows, width, eps, h, r);                                              \
+  }                                                                                             \
+  template <>                                                                                   \
+  void anchor_backward_rows<T>(Range rows, int64_t width, Real<T> target, Real<T> weight,       \
+                               const T* h, const Real<T>* r, const uint8_t* mask, T* dh) {      \
+    DISPATCH(Anchor##Name)(rows, width, target, weight, h, r, mask, dh);                        \
   }
-TAPER_ANCHOR_DISPATCH(F32, float)
-TAPER_ANCHOR_DISPATCH(F64, double)
+HWY_EXPORT(ScaleF32);
+HWY_EXPORT(AnchorF32);
+TAPER_ANCHOR_DISPATCH(F32, float, HWY_DYNAMIC_DISPATCH)
+TAPER_ANCHOR_DISPATCH(F64, double, HWY_STATIC_DISPATCH)
 #undef TAPER_ANCHOR_DISPATCH
 
 }  // namespace taper

@@ -79,7 +79,8 @@ TEST(ReadFile, AnySize_IsReadWholeAndCapped) {
     plain_write(dir / "a", text);
     EXPECT_EQ(read_file(dir / "a"), text);
     EXPECT_EQ(read_file(dir / "a", size), text);
-    if (size > 0) EXPECT_THROW(read_file(dir / "a", size - 1), FormatError);
+    if (size == 0) continue;
+    EXPECT_THROW(read_file(dir / "a", size - 1), FormatError);
   }
   EXPECT_FALSE(read_file("/proc/self/status").empty());  // reports size 0
   EXPECT_THROW(read_file(dir.path()), FormatError);

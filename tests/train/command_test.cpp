@@ -112,6 +112,11 @@ void wait_for_checkpoint_beyond(const TinyRun& tiny, int64_t step) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
 
+void expect_no_leftovers(const TinyRun& tiny) {
+  for (const auto& entry : std::filesystem::directory_iterator(tiny.run() / "checkpoints"))
+    EXPECT_EQ(entry.path().filename().string().find(".tmp-"), std::string::npos) << entry.path();
+}
+
 TEST(TrainCommand, CtrlC_WritesACheckpointAndExits130) {
   TinyRun tiny;
   tiny.config.train.steps = 1000000;
@@ -159,20 +164,47 @@ TEST(TrainCommand, KilledAtRandomMoments_AlwaysResumesFromACompleteCheckpoint) {
   }
   // Leftovers of the killed writers are gone once somebody trains here again.
   RunDirectory run(tiny.run());
-  for (const auto& entry : std::filesystem::directory_iterator(tiny.run() / "checkpoints"))
-    EXPECT_EQ(entry.path().filename().string().find(".tmp-"), std::string::npos) << entry.path();
+  expect_no_leftovers(tiny);
 }
 
-TEST(TrainCommand, FullDisk_ExitsWith5AndKeepsTheLastCheckpoint) {
+TEST(TrainCommand, FullDisk_ExitsWith5AndLeavesNothing) {
   TinyRun tiny;
-  ASSERT_EQ(train(tiny, {"--set", "train.steps=40"}).exit_code, 0);
-  TinyRun full;
-  full.config.data = tiny.config.data;
-  const Process process(full, {}, 20000);  // bytes a file may have: less than a checkpoint
+  const Process process(tiny, {}, 20000);  // bytes a file may have: less than a checkpoint
   EXPECT_EQ(process.wait(), 5);
-  EXPECT_FALSE(std::filesystem::exists(full.run() / "checkpoints/latest"));
-  for (const auto& entry : std::filesystem::directory_iterator(full.run() / "checkpoints"))
-    ADD_FAILURE() << "left behind: " << entry.path();
+  EXPECT_TRUE(std::filesystem::is_empty(tiny.run() / "checkpoints"));
+}
+
+TEST(TrainCommand, DiskThatFillsUp_KeepsTheLastCheckpoint) {
+  TinyRun tiny;
+  tiny.config.train.steps = 1000000;
+  tiny.config.train.warmup = 4;
+  tiny.config.taper.end = 25;
+  {
+    const Process process(tiny, {});
+    wait_for_checkpoint_beyond(tiny, 0);
+    process.signal(SIGKILL);
+    process.wait();
+  }
+  const int64_t before = latest_step(tiny);
+  ASSERT_GT(before, 0);
+  const Process full(tiny, {"--resume"}, 20000);
+  EXPECT_EQ(full.wait(), 5);
+  EXPECT_EQ(latest_step(tiny), before);
+  const Checkpoint last = Checkpoint::open(tiny.run());  // complete, or it would throw
+  EXPECT_EQ(last.path().filename(), "step-" + std::to_string(before));
+  expect_no_leftovers(tiny);
+}
+
+// Address space for some threads' stacks, not for a thousand.
+TEST(TrainCommand, ThreadsThatCannotBeStarted_ExitWith5) {
+  TinyRun tiny;
+  const std::string program = std::string(TAPER_BIN_DIR) + "/taper";
+  const CommandResult result =
+      run_command("/bin/sh", {"-c", "ulimit -v 2000000; exec " + program + " train " +
+                                        tiny.write_config().string() +
+                                        " --set train.threads=1000 --out " + tiny.run().string()});
+  EXPECT_EQ(result.exit_code, 5) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("cannot start 1000 threads"));
 }
 
 TEST(TrainCommand, ModelBeyondTheMemory_ExitsWith5BeforeItTakesAny) {
