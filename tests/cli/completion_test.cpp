@@ -52,7 +52,8 @@ TEST(Completion, EveryCommandAndOption_IsInEveryScript) {
   for_each_command(root, [&](const CommandInfo& command) {
     EXPECT_THAT(bash, HasSubstr("\"" + command.path + "\")"));
     EXPECT_THAT(fish, HasSubstr("'" + command.path + "'"));
-    if (command.path != root.path) EXPECT_THAT(zsh, HasSubstr("        " + command.name + ") _"));
+    const bool is_called = zsh.find("        " + command.name + ") _") != std::string::npos;
+    EXPECT_TRUE(is_called || command.path == root.path) << command.path;
     for (const OptionInfo& option : command.options) {
       for (const std::string& name : option.long_names) {
         EXPECT_THAT(bash, HasSubstr(name));
@@ -92,15 +93,16 @@ class ScriptOfOddTexts : public ::testing::Test {
  protected:
   ScriptOfOddTexts() {
     root_.path = root_.name = "taper";
-    CommandInfo odd{.path = "taper odd", .name = "odd", .summary = "it's: [a] \\ \"b\" $c `d`"};
-    odd.options.push_back({.short_names = {"-x"},
-                           .long_names = {"--xx"},
-                           .value = "N",
-                           .kind = ValueKind::kText,
-                           .choices = {},
-                           .range = "",
-                           .text = "it's: [a] \\ \"b\" $c `d`",
-                           .default_value = ""});
+    CommandInfo odd;
+    odd.path = "taper odd";
+    odd.name = "odd";
+    OptionInfo option;
+    option.short_names = {"-x"};
+    option.long_names = {"--xx"};
+    option.value = "N";
+    option.kind = ValueKind::kText;
+    odd.summary = option.text = "it's: [a] \\ \"b\" $c `d`";
+    odd.options = {option};
     root_.commands.push_back(odd);
   }
   static void expect_valid(const std::string& shell, const std::string& script) {
