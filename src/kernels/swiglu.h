@@ -18,6 +18,6 @@ void swiglu_forward_rows(Range rows, int64_t ffn_width, const T* gate_up, T* y);
 // `y`, when given, gets the output of the forward pass again, so that nobody has to keep it.
 template <typename T>
 void swiglu_backward_rows(Range rows, int64_t ffn_width, const T* gate_up, const T* dy, T* dgate_up,
-                     T* y = nullptr);
+                          T* y = nullptr);
 
 }  // namespace taper

@@ -66,6 +66,6 @@ void residual_scale_rows(Range rows, int64_t width, Real<T> eps, const T* h, Rea
 //   dh += 2 weight (r - target) / (D r) h, but for rows whose mask byte is 0.
 template <typename T>
 void anchor_backward_rows(Range rows, int64_t width, Real<T> target, Real<T> weight, const T* h,
-                     const Real<T>* r, const uint8_t* mask, T* dh);
+                          const Real<T>* r, const uint8_t* mask, T* dh);
 
 }  // namespace taper

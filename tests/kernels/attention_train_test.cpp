@@ -102,11 +102,11 @@ Result run(const Problem& p, bool split = false) {
   const int64_t step = split ? 1 : p.shape.groups();
   for (int64_t g = 0; g < p.shape.groups(); g += step) {
     attention_forward_groups<T>(p.shape, {g, g + step}, qkv.data(), cosines.data(), sines.data(),
-                         out.data(), lse.data(), forward.data());
+                                out.data(), lse.data(), forward.data());
   }
   for (int64_t g = 0; g < p.shape.groups(); g += step) {
     attention_backward_groups<T>(p.shape, {g, g + step}, qkv.data(), cosines.data(), sines.data(),
-                          out.data(), lse.data(), dout.data(), dqkv.data(), backward.data());
+                                 out.data(), lse.data(), dout.data(), dqkv.data(), backward.data());
   }
   return {widened(out), widened(dqkv)};
 }

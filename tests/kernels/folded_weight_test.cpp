@@ -62,7 +62,7 @@ TEST(FoldedWeight, Gradients_MatchTheChainRule) {
       auto first = stored<float>(g), second = stored<float>(more);
       const std::vector<float*> gradients = {first.data(), second.data()};
       const FoldedWeightGradient<float> args{gradients,        weight.data(),   gamma.data(), 0.7f,
-                                      to_weight.data(), to_gamma.data(), out,          in};
+                                             to_weight.data(), to_gamma.data(), out,          in};
       fold_weight_backward(args, {0, in / 2});
       fold_weight_backward(args, {in / 2, in});
       expect_near(widened(to_weight), dweight, 1e-6);
@@ -72,9 +72,9 @@ TEST(FoldedWeight, Gradients_MatchTheChainRule) {
 
       Values wide_weight = before, wide_gamma(at(in), 0.5), wide_first = g, wide_second = more;
       const std::vector<double*> wide = {wide_first.data(), wide_second.data()};
-      fold_weight_backward<double>({wide, w.data(), gamma_t.data(), c, wide_weight.data(),
-                                    wide_gamma.data(), out, in},
-                                   {0, in});
+      fold_weight_backward<double>(
+          {wide, w.data(), gamma_t.data(), c, wide_weight.data(), wide_gamma.data(), out, in},
+          {0, in});
       expect_near(wide_weight, dweight, 1e-14);
       expect_near(wide_gamma, dgamma_t, 1e-13);
     });

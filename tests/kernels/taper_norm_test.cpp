@@ -249,17 +249,17 @@ TEST(Anchor, Gradient_MatchesCentralDifferencesAndSkipsMaskedRows) {
       std::vector<double> r(4), dh(p.h.size());  // added to
       residual_scale_rows<double>({0, 4}, width, p.eps, p.h.data(), r.data());
       anchor_backward_rows<double>({0, 4}, width, target, weight, p.h.data(), r.data(), mask.data(),
-                              dh.data());
+                                   dh.data());
       expect_near(dh, expected, 1e-8);
       const auto h = stored<float>(p.h);
       std::vector<float> r32(4), dh32(p.h.size());
       residual_scale_rows<float>({0, 4}, width, 1e-5f, h.data(), r32.data());
       anchor_backward_rows<float>({0, 4}, width, 1.3f, 0.2f, h.data(), r32.data(), mask.data(),
-                             dh32.data());
+                                  dh32.data());
       expect_near(widened(r32), r, 1e-6);
       expect_near(widened(dh32), expected, 1e-5);
       anchor_backward_rows<double>({0, 4}, width, target, weight, p.h.data(), r.data(), mask.data(),
-                              dh.data());
+                                   dh.data());
       for (double& value : dh) value /= 2;
       expect_near(dh, expected, 1e-8);
     });
