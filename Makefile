@@ -44,8 +44,8 @@ asan: bootstrap ## build and run all tests under the address and undefined-behav
 	@$(call compile,asan)
 	@ctest --preset asan -j$(JOBS)
 
-tsan: bootstrap ## build and run all tests under the thread sanitizer
-	@$(call compile,tsan)
+tsan: bootstrap ## the pass, the trainer, the engine and the pool under the thread sanitizer
+	@$(call compile,tsan) --target core_tests ops_tests train_tests infer_tests
 	@ctest --preset tsan -j$(JOBS)
 
 dev: bootstrap ## build with debug information, assertions and warnings as errors, and run all tests

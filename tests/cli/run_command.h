@@ -3,6 +3,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
@@ -28,8 +29,8 @@ struct CommandResult {
 inline CommandResult run_command(const std::string& program, std::vector<std::string> arguments,
                                  const std::string& input = "", int seconds = 120) {
   using Clock = std::chrono::steady_clock;
-  const std::string path =
-      program.find('/') == std::string::npos ? std::string(TAPER_BIN_DIR) + "/" + program : program;
+  const bool is_path = program.find('/') != std::string::npos;
+  const std::string path = is_path ? program : fmt::format("{}/{}", TAPER_BIN_DIR, program);
   std::vector<char*> argv = {const_cast<char*>(path.c_str())};
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
