@@ -25,7 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Tokens of a window that the check in double takes: plain loops are slow.
-constexpr int64_t kCheckedTokens = 32;
+constexpr int64_t kCheckedTokens = 16;
 
 // Operations per second of all threads together.
 double limit(ThreadPool& threads, int64_t (*run_rounds)(int64_t, float*), int64_t rounds) {
