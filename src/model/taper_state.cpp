@@ -45,8 +45,9 @@ void read_averages(const Json& json, const char* key, EmaState NormAverages::*av
   if (!it->is_object()) throw FormatError(fmt::format("{}: {} must be an object", what, key));
   const std::vector<NormSite> sites = norm_sites(config);
   for (const auto& [name, value] : it->items()) {
-    const auto site = std::find_if(sites.begin(), sites.end(),
-                                   [&](const NormSite& each) { return each.name == name; });
+    const auto site =
+        std::find_if(sites.begin(), sites.end(),
+                     [&, &wanted = name](const NormSite& each) { return each.name == wanted; });
     if (site == sites.end())
       throw FormatError(fmt::format("{}: {}: the model has no norm \"{}\"", what, key, name));
     state.calibration.resize(sites.size());

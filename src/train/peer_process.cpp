@@ -25,6 +25,7 @@ PeerProcess::PeerProcess(const std::vector<std::string>& command) : name_(comman
   ::posix_spawn_file_actions_adddup2(&actions, input[0], STDIN_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions, output[1], STDOUT_FILENO);
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   const int error =

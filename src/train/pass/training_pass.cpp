@@ -171,6 +171,7 @@ void TrainingPass<R>::gather_gradients(int lanes) {
   }
   const OpTimer time(profile_, OpKind::kFold, Direction::kBackward);
   std::vector<R*> folded_gradients;
+  folded_gradients.reserve(static_cast<size_t>(lanes));
   for (int i = 0; i < lanes; ++i)
     folded_gradients.push_back(lanes_[static_cast<size_t>(i)].own_folded_gradients());
   operands_.backward(threads_, folded_gradients);
