@@ -2,7 +2,7 @@
 # Checks the form of all tracked sources: file sizes, layers, format, and clang-tidy.
 # Runs every check, then exits 1 if any failed. The format of a file is mended by: clang-format -i FILE
 #
-# usage: tools/lint.sh [--quick]    --quick leaves clang-tidy out: seconds instead of three minutes
+# usage: tools/lint.sh [--quick]    --quick leaves clang-tidy out: seconds instead of ten minutes
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
